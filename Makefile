@@ -1,0 +1,69 @@
+# Everyday commands. CMake does the work; this finds Ninja, installs what is missing and remembers the folder names.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+GENERATOR := $(shell command -v ninja >/dev/null && echo -G Ninja)
+SOURCES = $(shell find include src cli bench apps tests examples -name '*.h' -o -name '*.cpp' -o -name '*.def' 2>/dev/null)
+
+# Configures a folder only once, so that a generator chosen by hand stays.
+define configure
+@[ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) $(GENERATOR)
+endef
+
+.PHONY: help deps build run test debug asan tsan format format-check tidy bench bench-peers install clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 15
+
+deps:  ## install what is missing (apt)
+	@scripts/install-deps.sh
+
+build: deps  ## release build into build/
+	$(call configure,release,build)
+	cmake --build build -j $(JOBS)
+
+run: build  ## build and run the benchmarks
+	build/windrow bench
+
+test: build  ## build and run all tests
+	ctest --preset release -j $(JOBS)
+
+debug: deps  ## debug build with graph verification, and its tests
+	$(call configure,debug,build-debug)
+	cmake --build build-debug -j $(JOBS)
+	ctest --preset debug -j $(JOBS)
+
+asan: deps  ## tests under the address and undefined-behaviour sanitizers
+	$(call configure,asan,build-asan)
+	cmake --build build-asan -j $(JOBS)
+	ctest --preset asan -j $(JOBS)
+
+tsan: deps  ## tests under the thread sanitizer
+	$(call configure,tsan,build-tsan)
+	cmake --build build-tsan -j $(JOBS)
+	ctest --preset tsan -j $(JOBS)
+
+format:  ## clang-format every source in place
+	@scripts/install-deps.sh clang-format
+	@clang-format -i $(filter-out %.def,$(SOURCES))
+
+format-check:  ## fail if clang-format would change anything
+	@scripts/install-deps.sh clang-format
+	@clang-format --dry-run --Werror $(filter-out %.def,$(SOURCES))
+
+tidy: build  ## clang-tidy over the library and the program
+	@scripts/install-deps.sh clang-tidy
+	@printf '%s\n' $(filter src/%.cpp cli/%.cpp bench/%.cpp apps/%.cpp,$(SOURCES)) | xargs -P $(JOBS) -n 1 clang-tidy -p build --quiet
+
+bench: build  ## windrow bench; CASES="..." for some
+	build/windrow bench $(CASES)
+
+bench-peers: build  ## beside PyTorch and JAX (needs ../shared/peers)
+	scripts/bench-peers.sh $(CASES)
+
+install: build  ## install into PREFIX (/usr/local)
+	cmake --install build --prefix $(PREFIX)
+
+clean:  ## remove all build folders
+	rm -rf build build-debug build-asan build-tsan

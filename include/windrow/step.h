@@ -1,0 +1,133 @@
+// Step: a traced function compiled once into a static plan. Running it allocates nothing and interprets nothing.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "windrow/array.h"
+#include "windrow/tensor.h"
+
+namespace wr {
+
+struct CompileOptions {
+  std::string name;  // for describe() and errors
+  int threads = 0;   // 0: WINDROW_THREADS, else the cores there are
+  /// Virtual cores the plan is made for; results depend on it, never on the threads. 0: chosen for this machine.
+  int lanes = 0;
+};
+
+/// Sizes and times of a plan, for tables and tests.
+struct StepFacts {
+  int regions = 0, phases = 0, lanes = 1, instructions = 0;
+  double flops = 0;
+  double compile_ms = 0;
+  std::size_t scratch_bytes = 0, partial_bytes = 0, arena_bytes = 0, state_bytes = 0;
+  std::size_t lower_bound_bytes = 0;  // of scratch and arena
+  std::size_t peak_bytes() const { return scratch_bytes * static_cast<std::size_t>(lanes) + partial_bytes * static_cast<std::size_t>(lanes) + arena_bytes; }
+};
+
+class Step {
+ public:
+  /// Results of one run. They belong to the step and change with its next run; copy what is to be kept.
+  class Results {
+   public:
+    explicit Results(const std::vector<Array>& arrays) : arrays_(arrays) {}
+    const Array& operator[](std::size_t i) const { return arrays_.at(i); }
+    std::size_t size() const { return arrays_.size(); }
+    operator Array() const { return arrays_.at(0).clone(); }  // NOLINT(google-explicit-constructor)
+    /// The first result, which must have one element.
+    operator float() const { return static_cast<float>(number()); }    // NOLINT(google-explicit-constructor)
+    operator double() const { return number(); }                       // NOLINT(google-explicit-constructor)
+
+   private:
+    double number() const;
+    const std::vector<Array>& arrays_;
+  };
+
+  Step() = default;
+  Step(Step&&) noexcept;
+  Step& operator=(Step&&) noexcept;
+  ~Step();
+
+  /// Runs the step on its arguments. Shapes and types are checked; arrays must be contiguous.
+  template <class... Arrays>
+    requires(std::is_convertible_v<const Arrays&, const Array&> && ...)
+  Results operator()(const Arrays&... arguments) {
+    const std::array<const Array*, sizeof...(Arrays)> list{&static_cast<const Array&>(arguments)...};
+    return run(list);
+  }
+  Results run(std::span<const Array* const> arguments);
+  /// Runs once more on the arguments of the last run.
+  Results again();
+
+  const Array& output(std::size_t i) const;
+  int threads() const;
+  void set_threads(int threads, std::source_location where = std::source_location::current());
+  const StepFacts& facts() const;
+  /// The plan, for people: regions, strips, kernels, bytes, FLOPs, barriers, memory.
+  std::string describe() const;
+  /// The optimised graph as text.
+  std::string graph() const;
+
+  struct Inside;
+  explicit Step(std::unique_ptr<Inside> inside);
+  Inside& inside() { return *inside_; }
+
+ private:
+  std::unique_ptr<Inside> inside_;
+};
+
+/// Traces fn once on tensors of the given types and compiles what it did.
+Step compile(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn, const std::vector<Spec>& specs,
+             const CompileOptions& options = {}, std::source_location where = std::source_location::current());
+
+namespace detail {
+
+inline std::vector<Tensor> as_list(Tensor t) { return {std::move(t)}; }
+inline std::vector<Tensor> as_list(std::vector<Tensor> t) { return t; }
+template <class... T>
+std::vector<Tensor> as_list(std::tuple<T...> t) {
+  return std::apply([](auto&... each) { return std::vector<Tensor>{each...}; }, t);
+}
+template <class A, class B>
+std::vector<Tensor> as_list(std::pair<A, B> t) {
+  return {t.first, t.second};
+}
+
+template <class Fn, std::size_t... I>
+std::vector<Tensor> call(Fn& fn, const std::vector<Tensor>& arguments, std::index_sequence<I...>) {
+  if constexpr (std::is_void_v<decltype(fn(arguments[I]...))>) {
+    fn(arguments[I]...);
+    return {};
+  } else {
+    return as_list(fn(arguments[I]...));
+  }
+}
+
+}  // namespace detail
+
+/// compile([&](Tensor x, Tensor y) { ...; return loss; }, wr::f32(64, 784), wr::i32(64))
+template <class Fn, std::same_as<Spec>... Specs>
+Step compile(const CompileOptions& options, Fn&& fn, const Specs&... specs) {
+  return compile(
+      [&](const std::vector<Tensor>& arguments) { return detail::call(fn, arguments, std::index_sequence_for<Specs...>{}); },
+      std::vector<Spec>{specs...}, options);
+}
+template <class Fn, std::same_as<Spec>... Specs>
+  requires(!std::is_same_v<std::remove_cvref_t<Fn>, CompileOptions>)
+Step compile(Fn&& fn, const Specs&... specs) {
+  return compile(CompileOptions{}, std::forward<Fn>(fn), specs...);
+}
+
+/// Computes one expression now.
+Array eval(const Tensor& tensor, std::source_location where = std::source_location::current());
+std::vector<Array> eval(const std::vector<Tensor>& tensors, std::source_location where = std::source_location::current());
+
+}  // namespace wr

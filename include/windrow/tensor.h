@@ -1,0 +1,244 @@
+// Tensor: a lazy handle to one value of a step that is being traced. Ops on tensors add nodes to the trace's graph; nothing
+// is computed until the step is compiled and run, or the tensor is given to eval().
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "windrow/array.h"
+#include "windrow/error.h"
+#include "windrow/spec.h"
+
+namespace wr {
+
+namespace ir {
+class Graph;
+struct Variable;
+}  // namespace ir
+
+class State;
+
+class Tensor {
+ public:
+  Tensor() = default;
+  /// A constant.
+  Tensor(const Array& value);                                    // NOLINT(google-explicit-constructor)
+  /// The state's value as the trace has it now: what the step starts with, or what was assigned last.
+  Tensor(const State& state);                                    // NOLINT(google-explicit-constructor)
+  Tensor(std::shared_ptr<ir::Graph> graph, int node) : graph_(std::move(graph)), node_(node) {}
+
+  explicit operator bool() const { return graph_ != nullptr; }
+  const Spec& spec() const;
+  const Shape& shape() const { return spec().shape; }
+  DType dtype() const { return spec().dtype; }
+  int rank() const { return shape().rank(); }
+  std::int64_t size(int axis) const;
+
+  const std::shared_ptr<ir::Graph>& graph() const { return graph_; }
+  int node() const { return node_; }
+
+ private:
+  std::shared_ptr<ir::Graph> graph_;
+  int node_ = -1;
+};
+
+/// Memory that lives from step to step: parameters, optimiser moments, counters. Steps compiled with the same State share it.
+class State {
+ public:
+  State() = default;
+  explicit State(const Array& initial, std::string name = "");
+
+  const std::string& name() const;
+  const Spec& spec() const;
+  const Shape& shape() const { return spec().shape; }
+  /// A copy of the current value.
+  Array value() const;
+  /// Overwrites the current value; shape and type must match.
+  void set(const Array& value, std::source_location where = std::source_location::current());
+  /// In the trace: the step leaves this value in the state. Later reads in the same trace see it.
+  void assign(const Tensor& value, std::source_location where = std::source_location::current()) const;
+
+  const std::shared_ptr<ir::Variable>& variable() const { return variable_; }
+  explicit operator bool() const { return variable_ != nullptr; }
+
+ private:
+  std::shared_ptr<ir::Variable> variable_;
+};
+
+/// An operand of an op: a tensor, or a number that takes the other operand's type. Remembers the caller's line.
+class Operand {
+ public:
+  using Where = std::source_location;
+  Operand(const Tensor& t, Where where = Where::current()) : tensor(t), where(where) {}   // NOLINT
+  Operand(const State& s, Where where = Where::current()) : tensor(s), where(where) {}    // NOLINT
+  Operand(const Array& a, Where where = Where::current()) : tensor(a), where(where) {}    // NOLINT
+  template <class N>
+    requires std::is_arithmetic_v<N>
+  Operand(N n, Where where = Where::current()) : number(static_cast<double>(n)), where(where) {}  // NOLINT
+
+  Tensor tensor;
+  double number = 0;
+  Where where;
+};
+
+#define WINDROW_WHERE std::source_location where = std::source_location::current()
+
+// ---- elementwise: one function a row of elementwise.def ----------------------------------------------------------------
+#define WINDROW_UNARY(name, ...) Tensor name(const Tensor& x, WINDROW_WHERE);
+#define WINDROW_BINARY(name, ...) Tensor name(const Operand& a, const Operand& b);
+#define WINDROW_TERNARY(name, ...) Tensor name(const Operand& a, const Operand& b, const Operand& c);
+#define WINDROW_QUINARY(name, ...) \
+  Tensor name(const Operand& a, const Operand& b, const Operand& c, const Operand& d, const Operand& e);
+#define WINDROW_COMPARE(name, ...) Tensor name(const Operand& a, const Operand& b);
+#define WINDROW_LOGIC(name, ...) Tensor name(const Operand& a, const Operand& b);
+#include "windrow/elementwise.def"
+
+/// yes where the condition holds, no elsewhere.
+Tensor where(const Tensor& condition, const Operand& yes, const Operand& no);
+Tensor cast(const Tensor& x, DType dtype, WINDROW_WHERE);
+Tensor logical_not(const Tensor& x, WINDROW_WHERE);
+
+inline Tensor operator+(const Operand& a, const Operand& b) { return add(a, b); }
+inline Tensor operator-(const Operand& a, const Operand& b) { return sub(a, b); }
+inline Tensor operator*(const Operand& a, const Operand& b) { return mul(a, b); }
+inline Tensor operator/(const Operand& a, const Operand& b) { return div(a, b); }
+inline Tensor operator-(const Operand& a) { return neg(a.tensor, a.where); }
+inline Tensor operator<(const Operand& a, const Operand& b) { return lt(a, b); }
+inline Tensor operator<=(const Operand& a, const Operand& b) { return le(a, b); }
+inline Tensor operator>(const Operand& a, const Operand& b) { return gt(a, b); }
+inline Tensor operator>=(const Operand& a, const Operand& b) { return ge(a, b); }
+inline Tensor operator&&(const Operand& a, const Operand& b) { return logical_and(a, b); }
+inline Tensor operator||(const Operand& a, const Operand& b) { return logical_or(a, b); }
+
+// ---- reductions: over the given axes (negative count from the end), over all axes when none is given ---------------------
+struct Axes {
+  Axes() = default;
+  Axes(int axis) : list{axis}, all(false) {}                                        // NOLINT
+  Axes(std::initializer_list<int> axes) : list(axes), all(false) {}                 // NOLINT
+  Axes(std::vector<int> axes) : list(std::move(axes)), all(false) {}                // NOLINT
+  std::vector<int> list;
+  bool all = true;
+};
+enum class Keep : bool { no = false, yes = true };
+
+Tensor sum(const Tensor& x, const Axes& axes = {}, Keep keep = Keep::no, WINDROW_WHERE);
+Tensor mean(const Tensor& x, const Axes& axes = {}, Keep keep = Keep::no, WINDROW_WHERE);
+Tensor max(const Tensor& x, const Axes& axes = {}, Keep keep = Keep::no, WINDROW_WHERE);
+Tensor min(const Tensor& x, const Axes& axes = {}, Keep keep = Keep::no, WINDROW_WHERE);
+Tensor prod(const Tensor& x, const Axes& axes = {}, Keep keep = Keep::no, WINDROW_WHERE);
+/// Index (i32) of the first largest element, row-major over the axes.
+Tensor argmax(const Tensor& x, const Axes& axes = {}, Keep keep = Keep::no, WINDROW_WHERE);
+Tensor argmin(const Tensor& x, const Axes& axes = {}, Keep keep = Keep::no, WINDROW_WHERE);
+Tensor variance(const Tensor& x, const Axes& axes = {}, Keep keep = Keep::no, WINDROW_WHERE);
+
+// ---- contractions --------------------------------------------------------------------------------------------------------
+/// einsum("bi,io->bo", {x, w}): any number of operands, any labels, repeated labels (diagonals), labels to sum over.
+Tensor einsum(std::string_view spec, const std::vector<Tensor>& operands, WINDROW_WHERE);
+/// The matrix product over the last two axes; leading axes are batches and broadcast.
+Tensor matmul(const Tensor& a, const Tensor& b, WINDROW_WHERE);
+/// a . b with b given transposed, and with a given transposed.
+Tensor matmul_nt(const Tensor& a, const Tensor& b, WINDROW_WHERE);
+Tensor matmul_tn(const Tensor& a, const Tensor& b, WINDROW_WHERE);
+
+// ---- shapes --------------------------------------------------------------------------------------------------------------
+/// One size may be -1: it is worked out.
+Tensor reshape(const Tensor& x, const Shape& shape, WINDROW_WHERE);
+Tensor flatten(const Tensor& x, int from_axis = 0, WINDROW_WHERE);
+Tensor permute(const Tensor& x, const Dims& order, WINDROW_WHERE);
+/// The last two axes swapped.
+Tensor transpose(const Tensor& x, WINDROW_WHERE);
+Tensor expand_dims(const Tensor& x, int axis, WINDROW_WHERE);
+Tensor squeeze(const Tensor& x, int axis, WINDROW_WHERE);
+Tensor broadcast_to(const Tensor& x, const Shape& shape, WINDROW_WHERE);
+/// Elements start, start + step, ... before stop along one axis; negative positions count from the end, as in Python.
+Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, std::int64_t step = 1, WINDROW_WHERE);
+Tensor concat(const std::vector<Tensor>& parts, int axis, WINDROW_WHERE);
+Tensor stack(const std::vector<Tensor>& parts, int axis, WINDROW_WHERE);
+/// `before[i]` and `after[i]` elements of `value` round axis i.
+Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value = 0, WINDROW_WHERE);
+
+// ---- indices (i32); out of range reads NaN (0 for integers) and writes nothing --------------------------------------------
+/// Rows of x along an axis: the axis is replaced by the shape of the indices.
+Tensor gather(const Tensor& x, const Tensor& indices, int axis = 0, WINDROW_WHERE);
+/// base with updates added at the indices along an axis; equal indices add up.
+Tensor scatter_add(const Tensor& base, const Tensor& indices, const Tensor& updates, int axis = 0, WINDROW_WHERE);
+/// x[.., indices[.., j, ..], ..]: one pick an output element; indices has x's rank.
+Tensor take_along(const Tensor& x, const Tensor& indices, int axis, WINDROW_WHERE);
+Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype = DType::f32, WINDROW_WHERE);
+/// Sum of rows of the table, a row of indices at a time: the first layer on one-hot input.
+Tensor embedding_sum(const Tensor& table, const Tensor& indices, WINDROW_WHERE);
+/// start, start + step, ... along one axis of the shape.
+Tensor iota(const Shape& shape, int axis, DType dtype = DType::i32, WINDROW_WHERE);
+
+// ---- windows over images [batch, height, width, channels] ----------------------------------------------------------------
+struct Window {
+  std::int64_t height = 1, width = 1;
+  std::int64_t stride_h = 1, stride_w = 1;
+  std::int64_t dilation_h = 1, dilation_w = 1;
+  std::int64_t pad_top = 0, pad_bottom = 0, pad_left = 0, pad_right = 0;
+};
+enum class Padding { valid, same };
+struct ConvOptions {
+  Padding padding = Padding::valid;
+  std::int64_t stride = 1;
+  std::int64_t dilation = 1;
+};
+/// x [b,h,w,c] with weights [kh,kw,c,o] gives [b,h',w',o].
+Tensor conv2d(const Tensor& x, const Tensor& weights, const ConvOptions& options = {}, WINDROW_WHERE);
+/// Patches: [b,h,w,c] to [b,h',w',kh,kw,c], zeros outside; fold is its adjoint (overlaps add up).
+Tensor unfold(const Tensor& x, const Window& window, WINDROW_WHERE);
+Tensor fold(const Tensor& patches, const Shape& image, const Window& window, WINDROW_WHERE);
+Tensor max_pool(const Tensor& x, std::int64_t size, std::int64_t stride = 0, WINDROW_WHERE);
+Tensor max_pool(const Tensor& x, const Window& window, WINDROW_WHERE);
+Tensor avg_pool(const Tensor& x, std::int64_t size, std::int64_t stride = 0, WINDROW_WHERE);
+
+// ---- random numbers: counter-based, the same at any thread count ----------------------------------------------------------
+/// A stream of random numbers: a seed and a counter that each run of a step that uses it advances by one.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed = 0);
+  Tensor uniform(const Shape& shape, DType dtype = DType::f32, WINDROW_WHERE) const;
+  Tensor normal(const Shape& shape, DType dtype = DType::f32, WINDROW_WHERE) const;
+  /// bool: true with the given probability.
+  Tensor bernoulli(double probability, const Shape& shape, WINDROW_WHERE) const;
+  const State& counter() const { return counter_; }
+  std::uint64_t seed() const { return seed_; }
+
+ private:
+  std::uint64_t seed_;
+  State counter_;
+};
+
+// ---- compositions: traced from ops, fused by the plan ---------------------------------------------------------------------
+Tensor softmax(const Tensor& x, int axis = -1, WINDROW_WHERE);
+Tensor log_softmax(const Tensor& x, int axis = -1, WINDROW_WHERE);
+Tensor logsumexp(const Tensor& x, const Axes& axes = {}, Keep keep = Keep::no, WINDROW_WHERE);
+/// (x - mean) / sqrt(variance + epsilon) over the last axis, times scale, plus shift.
+Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon = 1e-5, WINDROW_WHERE);
+/// Mean over the batch of -log softmax(logits)[label].
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, WINDROW_WHERE);
+Tensor mse(const Tensor& prediction, const Tensor& target, WINDROW_WHERE);
+/// 0.5 d^2 where |d| < delta, delta * (|d| - 0.5 delta) elsewhere; not reduced.
+Tensor huber(const Tensor& prediction, const Tensor& target, double delta = 1, WINDROW_WHERE);
+
+// ---- gradients and control -------------------------------------------------------------------------------------------------
+/// d loss / d each of wrt; loss must have one element. The results are tensors like any other: gradients of gradients work.
+std::vector<Tensor> grad(const Tensor& loss, const std::vector<Tensor>& wrt, WINDROW_WHERE);
+Tensor stop_gradient(const Tensor& x, WINDROW_WHERE);
+/// What fn computes is not kept for the backward pass but computed again there: less memory, more arithmetic.
+std::vector<Tensor> checkpoint(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn,
+                               const std::vector<Tensor>& arguments, WINDROW_WHERE);
+Tensor checkpoint(const std::function<Tensor(const Tensor&)>& fn, const Tensor& argument, WINDROW_WHERE);
+/// body applied n times to the carried tensors: rollouts. With Recompute::yes each turn is a checkpoint.
+enum class Recompute : bool { no = false, yes = true };
+std::vector<Tensor> repeat(int n, const std::function<std::vector<Tensor>(int, const std::vector<Tensor>&)>& body,
+                           std::vector<Tensor> carry, Recompute recompute = Recompute::no, WINDROW_WHERE);
+
+/// A tensor of a fixed value like another's type.
+Tensor full(const Shape& shape, double value, DType dtype = DType::f32, WINDROW_WHERE);
+
+}  // namespace wr

@@ -1,0 +1,8 @@
+// Everything a user of Windrow includes.
+#pragma once
+
+#include "windrow/array.h"
+#include "windrow/error.h"
+#include "windrow/spec.h"
+#include "windrow/step.h"
+#include "windrow/tensor.h"

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Installs what Windrow needs and this machine lacks, with apt, by package name. Quick when nothing is missing.
+# usage: scripts/install-deps.sh [PACKAGE...]   (without arguments: all that building, testing and training need)
+set -euo pipefail
+
+packages=("$@")
+if [ ${#packages[@]} -eq 0 ]; then
+  packages=(
+    build-essential cmake ninja-build
+    libhwy-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev
+    libgtest-dev
+    dataset-fashion-mnist
+  )
+  case "$(uname -m)" in x86_64 | amd64) packages+=(libxsmm-dev) ;; esac  # LIBXSMM is x86 only; elsewhere our own kernels serve
+fi
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  echo "install-deps: this is no Debian or Ubuntu; please install what these packages hold: ${packages[*]}" >&2
+  exit 0  # they may be there under other names; CMake says precisely what it misses
+fi
+
+installed=$(dpkg-query -W -f='${db:Status-Abbrev} ${binary:Package}\n' | sed -n 's/^ii *//p' | sed 's/:.*//')
+missing=()
+for package in "${packages[@]}"; do
+  grep -qxF "$package" <<<"$installed" || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
+    as_root=(sudo)
+  else
+    echo "install-deps: missing: ${missing[*]}" >&2
+    echo "install-deps: run as root, or have somebody run: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+fi
+
+echo "install-deps: installing ${missing[*]}"
+install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}")
+# The package lists are often fresh enough: fetch them only if the first try fails.
+"${as_root[@]}" "${install[@]}" || { "${as_root[@]}" apt-get update -q && "${as_root[@]}" "${install[@]}"; }

@@ -1,0 +1,84 @@
+// Emitting the kernel calls of one Code: values as strided views, scratch memory by lifetime, parameters kept with the program.
+#pragma once
+
+#include <new>
+#include <type_traits>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/cpu/program.h"
+#include "plan/memory.h"
+
+namespace wr::cpu {
+
+/// Elements in memory as a kernel sees them: somewhere behind a base, or in a scratch buffer that has no place yet.
+struct View {
+  int base = kScratch;
+  int buffer = -1;           // of the emitter, when base is kScratch and the place is still open
+  std::int64_t offset = 0;   // bytes
+  std::int64_t advance = 0;  // bytes a row of the strip
+  DType dtype = DType::f32;
+  Shape shape;
+  Strides strides;
+
+  std::int64_t elem() const { return static_cast<std::int64_t>(size_of(dtype)); }
+  std::int64_t count() const { return shape.count(); }
+  bool dense() const;
+};
+
+View dense_view(int base, std::int64_t offset, DType dtype, const Shape& shape);
+
+class Emitter {
+ public:
+  Emitter(Program& program, Target target) : program_(program), target_(target) {}
+  Target target() const { return target_; }
+
+  /// A scratch buffer that lives from its first to its last use.
+  View scratch(DType dtype, const Shape& shape);
+  View scratch_bytes(std::size_t bytes);
+
+  /// A kernel call; bit k of `in_place` says that the destination may be operand k's memory if nobody reads it later.
+  template <class Params>
+  void call(void (*kernel)(const Params&, void* const*, std::int64_t), const Params& params, const std::vector<View>& operands,
+            const char* name, unsigned in_place = 0) {
+    struct Bound {
+      void (*kernel)(const Params&, void* const*, std::int64_t);
+      Params params;
+    };
+    static_assert(std::is_trivially_destructible_v<Bound>);
+    auto* bound = new (program_.params->allocate(sizeof(Bound), alignof(Bound))) Bound{kernel, params};
+    add([](const void* p, void* const* ptr, std::int64_t row0) {
+          const auto& b = *static_cast<const Bound*>(p);
+          b.kernel(b.params, ptr, row0);
+        },
+        bound, operands, name, in_place);
+  }
+
+  /// The node that the calls to come belong to.
+  int node = -1;
+
+  /// Gives the buffers their places behind `reserved` bytes of scratch and hands the calls over.
+  std::vector<Instr> finish(std::size_t reserved);
+
+ private:
+  struct Buffer {
+    std::size_t bytes;
+    int first = -1, last = -1;
+    int same_as = -1;  // shares its memory with another buffer
+  };
+  void add(Instr::Fn fn, const void* params, const std::vector<View>& operands, const char* name, unsigned in_place);
+  int root(int buffer) const;
+  void merge_in_place();
+
+  struct Pending {
+    Instr instr;
+    int buffer[kMaxOperands];
+    unsigned in_place;
+  };
+  Program& program_;
+  Target target_;
+  std::vector<Buffer> buffers_;
+  std::vector<Pending> calls_;
+};
+
+}  // namespace wr::cpu

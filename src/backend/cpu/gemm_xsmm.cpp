@@ -1,0 +1,98 @@
+// LIBXSMM, which generates code for one exact size; the only file that includes it. Row-major C = A . B is LIBXSMM's
+// column-major C^T = B^T . A^T, so the operands change places. Without it, nothing is served.
+#include <algorithm>
+#include <limits>
+#include <mutex>
+#include <type_traits>
+#include <utility>
+
+#include "backend/cpu/gemm_kernel.h"
+
+#ifdef WINDROW_HAVE_LIBXSMM  // set by the build where the library is installed
+#include <libxsmm.h>
+
+namespace wr::cpu {
+namespace {
+
+std::mutex& dispatch_lock() {
+  static std::mutex lock;
+  return lock;
+}
+
+bool is_stride(std::int64_t stride, std::int64_t least) {
+  return stride >= std::max<std::int64_t>(least, 1) && stride <= std::numeric_limits<libxsmm_blasint>::max();
+}
+
+template <class T>
+Gemm::Code dispatch(const GemmShape& s, bool a_transposed, std::int64_t b_row) {
+  const auto n = static_cast<libxsmm_blasint>(s.n), m = static_cast<libxsmm_blasint>(s.m);
+  const auto k = static_cast<libxsmm_blasint>(s.k);
+  const auto first = static_cast<libxsmm_blasint>(b_row);
+  const auto second = static_cast<libxsmm_blasint>(a_transposed ? s.a_col : s.a_row);
+  const auto third = static_cast<libxsmm_blasint>(s.c_row);
+  const T one = 1, beta = s.accumulate ? 1 : 0;
+  const int flags = a_transposed ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
+  const int prefetch = LIBXSMM_GEMM_PREFETCH_NONE;  // its default ("auto") may read beyond the operands
+  const std::lock_guard lock(dispatch_lock());
+  libxsmm_init();
+  if constexpr (sizeof(T) == 4) {
+    return reinterpret_cast<Gemm::Code>(
+        libxsmm_smmdispatch(n, m, k, &first, &second, &third, &one, &beta, &flags, &prefetch));
+  } else {
+    return reinterpret_cast<Gemm::Code>(
+        libxsmm_dmmdispatch(n, m, k, &first, &second, &third, &one, &beta, &flags, &prefetch));
+  }
+}
+
+template <class T>
+using Code = std::conditional_t<sizeof(T) == 4, libxsmm_smmfunction, libxsmm_dmmfunction>;
+
+template <class T>
+void run_plain(const Gemm& gemm, const void* a, const void* b, void* c, void*) {
+  if (gemm.swapped) std::swap(a, b);
+  reinterpret_cast<Code<T>>(gemm.code)(static_cast<const T*>(b), static_cast<const T*>(a), static_cast<T*>(c));
+}
+
+// The rows of B are not contiguous, and LIBXSMM 1.17 cannot generate for that: B is copied in order first.
+template <class T>
+void run_copied(const Gemm& gemm, const void* a, const void* b, void* c, void* scratch) {
+  if (gemm.swapped) std::swap(a, b);
+  const GemmShape& s = gemm.work;
+  T* const copy = static_cast<T*>(scratch);
+  hwy_gemm<T>(gemm.target).pack(static_cast<const T*>(b), s.b_col, s.b_row, s.n, s.k, copy, s.n);
+  reinterpret_cast<Code<T>>(gemm.code)(copy, static_cast<const T*>(a), static_cast<T*>(c));
+}
+
+template <class T>
+bool make(Gemm& gemm) {
+  const GemmShape& s = gemm.work;
+  const bool copy = s.b_col != 1;
+  gemm.code = dispatch<T>(s, s.a_col != 1, copy ? s.n : s.b_row);
+  gemm.run = copy ? run_copied<T> : run_plain<T>;
+  gemm.scratch_bytes = copy ? static_cast<std::size_t>(s.n * s.k) * sizeof(T) : 0;
+  return gemm.code != nullptr;
+}
+
+}  // namespace
+
+// LIBXSMM keeps generated code in a registry whose key does not tell instruction sets apart, so it serves only the best
+// target of the machine: a plan forced to a lower one must not meet code made for the higher.
+bool can_xsmm(const GemmShape& work, Target target) {
+  constexpr std::int64_t most = std::numeric_limits<libxsmm_blasint>::max();
+  return target == available_targets().back() && work.m <= most && work.n <= most && work.k <= most &&
+         work.c_col == 1 && is_stride(work.c_row, work.n) && (work.b_col != 1 || is_stride(work.b_row, work.n)) &&
+         ((work.a_col == 1 && is_stride(work.a_row, work.k)) || (work.a_row == 1 && is_stride(work.a_col, work.m)));
+}
+
+bool make_xsmm(Gemm& gemm) { return gemm.work.dtype == DType::f32 ? make<float>(gemm) : make<double>(gemm); }
+
+}  // namespace wr::cpu
+
+#else
+
+namespace wr::cpu {
+bool can_xsmm(const GemmShape&, Target) { return false; }
+bool make_xsmm(Gemm&) { return false; }
+}  // namespace wr::cpu
+
+#endif

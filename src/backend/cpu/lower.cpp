@@ -1,0 +1,410 @@
+// From schedule to program: homes of values, codes for every number of rows that occurs, views of operands.
+#include "backend/cpu/lower.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "backend/cpu/copy.h"
+
+namespace wr::cpu {
+
+using ir::Node;
+using ir::Op;
+using plan::Home;
+using plan::kFlat;
+using plan::kNotAligned;
+using plan::kOnce;
+
+// ---- values -------------------------------------------------------------------------------------------------------------------
+
+bool Lowering::in_this_region(int id) const {
+  const auto& p = schedule_.place[static_cast<std::size_t>(id)];
+  return region_ && p.phase == phase_ && p.region == region_index_ && p.home != Home::view && p.home != Home::leaf;
+}
+
+Shape Lowering::strip_shape(const Shape& shape, int axis) const {
+  if (axis == kFlat) return {rows_};
+  Shape s = shape;
+  if (axis >= 0) s[axis] = rows_;
+  return s;
+}
+
+View Lowering::operand(int id, int k, int axis) {
+  const int in = graph_[id].inputs[static_cast<std::size_t>(k)];
+  const int along = region_ ? plan::aligned_axis(graph_, id, k, axis) : kNotAligned;
+  return along == kNotAligned ? whole(in) : strip(in, along);
+}
+
+View Lowering::whole(int id) {
+  const auto& shared = homes_.shared[static_cast<std::size_t>(phase_)];
+  if (auto it = shared.find(id); it != shared.end()) return it->second;
+  const Node& n = graph_[id];
+  if (in_this_region(id) && schedule_.place[static_cast<std::size_t>(id)].axis == kOnce)
+    if (auto it = local_.find(id); it != local_.end()) return it->second;
+  if (const View& v = homes_.whole[static_cast<std::size_t>(id)]; v.base >= 0) return v;
+  if (ir::is_view(n.op)) return through(n, whole(n.inputs[0]), kNotAligned);
+  throw Error("internal: node " + std::to_string(id) + " (" + std::string(ir::definition(n.op).name) + ") has no whole value");
+}
+
+View Lowering::strip(int id, int axis) {
+  if (in_this_region(id)) {
+    if (auto it = local_.find(id); it != local_.end()) return it->second;
+    const Node& n = graph_[id];
+    if (ir::is_view(n.op)) {
+      const int along = plan::aligned_axis(graph_, id, 0, axis);
+      return local_[id] = through(n, along == kNotAligned ? whole(n.inputs[0]) : strip(n.inputs[0], along), axis);
+    }
+  }
+  return rows_of(whole(id), axis);
+}
+
+/// The strip's rows of a whole value.
+View Lowering::rows_of(View v, int axis) {
+  if (axis == kFlat) {
+    v = dense(v);
+    v.shape = {rows_};
+    v.strides = {1};
+    v.advance = v.elem();
+    return v;
+  }
+  v.shape[axis] = rows_;
+  v.advance = v.strides[axis] * v.elem();
+  return v;
+}
+
+View Lowering::reshaped(View v, const Shape& shape) {
+  if (v.shape == shape) return v;
+  // Sizes of 1 come and go freely; otherwise each group of axes that stays together must be dense inside.
+  Strides strides(shape.rank(), 0);
+  int i = 0, j = 0;
+  bool fits = true;
+  while (fits && (i < v.shape.rank() || j < shape.rank())) {
+    std::int64_t ni = 1, nj = 1;
+    const int i0 = i, j0 = j;
+    do {
+      if (ni <= nj && i < v.shape.rank())
+        ni *= v.shape[i++];
+      else if (j < shape.rank())
+        nj *= shape[j++];
+      else
+        break;
+    } while (ni != nj);
+    std::int64_t inner = 0, span = 1;  // stride and extent of the dense group
+    bool any = false;
+    for (int a = i - 1; a >= i0; --a) {
+      if (v.shape[a] == 1) continue;
+      if (!any) {
+        inner = v.strides[a];
+        any = true;
+      } else if (v.strides[a] != inner * span) {
+        fits = false;
+      }
+      span *= v.shape[a];
+    }
+    std::int64_t step = inner;
+    for (int a = j - 1; a >= j0; --a) {
+      strides[a] = step;
+      step *= shape[a];
+    }
+  }
+  if (!fits || v.count() == 0) return reshaped(dense(v), shape);
+  v.shape = shape;
+  v.strides = strides;
+  return v;
+}
+
+View Lowering::through(const Node& n, View v, int axis) {
+  const auto& ints = n.attrs.ints;
+  const int rank = n.spec.shape.rank();
+  if (axis == kFlat) return v;  // rows are elements: only reshape is cut like that
+  const Shape shape = axis == kNotAligned ? n.spec.shape : strip_shape(n.spec.shape, axis);
+  switch (n.op) {
+    case Op::reshape:
+      return reshaped(v, shape);
+    case Op::permute: {
+      View p = v;
+      for (int j = 0; j < rank; ++j) {
+        p.shape[j] = v.shape[static_cast<int>(ints[static_cast<std::size_t>(j)])];
+        p.strides[j] = v.strides[static_cast<int>(ints[static_cast<std::size_t>(j)])];
+      }
+      return p;
+    }
+    case Op::broadcast:
+      for (int i = 0; i < rank; ++i)
+        if (v.shape[i] != shape[i]) v.strides[i] = 0;
+      v.shape = shape;
+      return v;
+    case Op::slice:
+      for (int i = 0; i < rank; ++i) {
+        const auto at = static_cast<std::size_t>(i), r = static_cast<std::size_t>(rank);
+        v.offset += ints[at] * v.strides[i] * v.elem();
+        v.strides[i] *= ints[2 * r + at];
+      }
+      v.shape = shape;
+      return v;
+    default:
+      return v;
+  }
+}
+
+View Lowering::destination(int id, int axis) {
+  const Node& n = graph_[id];
+  if (!region_) return homes_.shared[static_cast<std::size_t>(phase_)].at(id);
+  if (plan::is_total(axis)) return homes_.partial[static_cast<std::size_t>(id)];
+  if (const View& v = homes_.whole[static_cast<std::size_t>(id)]; v.base >= 0) return axis == kOnce ? v : rows_of(v, axis);
+  return emit_.scratch(n.spec.dtype, strip_shape(n.spec.shape, axis));
+}
+
+void Lowering::copy(const View& to, const View& from) {
+  const CopyParams params = make_copy(to.shape, to.strides, from.strides, static_cast<int>(to.elem()));
+  emit_.call(find_copy(params, emit_.target()), params, {to, from}, "copy");
+}
+
+View Lowering::dense(View v) {
+  if (v.dense()) return v;
+  const View d = emit_.scratch(v.dtype, v.shape);
+  copy(d, v);
+  return d;
+}
+
+void Lowering::run() {
+  if (!region_) {
+    for (int id : schedule_.phases[static_cast<std::size_t>(phase_)].shared) {
+      emit_.node = id;
+      if (!ir::is_view(graph_[id].op)) lower(id, kOnce);
+    }
+    return;
+  }
+  for (const plan::Member& m : region_->members) {
+    emit_.node = m.node;
+    if (!ir::is_view(graph_[m.node].op)) lower(m.node, m.axis);
+  }
+}
+
+// ---- the program ---------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+std::size_t bytes_of(const Spec& spec) { return static_cast<std::size_t>(std::max<std::int64_t>(spec.shape.count(), 1)) * size_of(spec.dtype); }
+
+class Builder {
+ public:
+  Builder(const plan::Schedule& schedule, Target target) : s_(schedule), g_(*schedule.graph) {
+    p_.target = target;
+    p_.lanes = schedule.lanes;
+    p_.params = std::make_shared<std::pmr::monotonic_buffer_resource>();
+  }
+
+  Program build() {
+    number_bases();
+    place_leaves();
+    place_whole_values();
+    place_partials();
+    place_shared();
+    for (std::size_t phase = 0; phase < s_.phases.size(); ++phase) lower_phase(static_cast<int>(phase));
+    lower_commits();
+    return std::move(p_);
+  }
+
+ private:
+  void number_bases() {
+    int next = kFirstLeaf;
+    for (std::size_t i = 0; i < g_.inputs.size(); ++i) p_.input_base.push_back(next++);
+    for (std::size_t i = 0; i < s_.states.size(); ++i) p_.state_base.push_back(next++);
+    for (int id = 0; id < g_.size(); ++id)
+      if (g_[id].op == Op::constant) {
+        p_.constants.push_back(id);
+        p_.constant_base.push_back(next++);
+      }
+    for (std::size_t i = 0; i < g_.outputs.size(); ++i) p_.output_base.push_back(next++);
+    p_.bases = next;
+  }
+
+  void place_leaves() {
+    View nowhere;
+    nowhere.base = -1;
+    h_.whole.assign(static_cast<std::size_t>(g_.size()), nowhere);
+    h_.partial.assign(static_cast<std::size_t>(g_.size()), nowhere);
+    auto put = [&](int id, int base) { whole(id) = dense_view(base, 0, g_[id].spec.dtype, g_[id].spec.shape); };
+    for (std::size_t i = 0; i < g_.inputs.size(); ++i) put(g_.inputs[i], p_.input_base[i]);
+    for (std::size_t i = 0; i < s_.states.size(); ++i) put(s_.states[i], p_.state_base[i]);
+    for (std::size_t i = 0; i < p_.constants.size(); ++i) put(p_.constants[i], p_.constant_base[i]);
+  }
+
+  /// Values read outside their strips: in the state or output they are for, or in the arena while they are needed.
+  void place_whole_values() {
+    std::vector<int> last(static_cast<std::size_t>(g_.size()), -1);
+    for (int id = g_.size() - 1; id >= 0; --id) {
+      const auto& place = s_.place[static_cast<std::size_t>(id)];
+      const int used = place.home == Home::view || ir::is_view(g_[id].op) ? last[static_cast<std::size_t>(id)] : place.phase;
+      for (int in : g_[id].inputs) last[static_cast<std::size_t>(in)] = std::max(last[static_cast<std::size_t>(in)], std::max(used, last_shared(id)));
+    }
+    const int end = static_cast<int>(s_.phases.size());
+    for (const auto& c : s_.commits) extend(c.node, end, last);
+    std::vector<plan::Lifetime> values;
+    std::vector<int> nodes;
+    for (int id = 0; id < g_.size(); ++id) {
+      const auto& place = s_.place[static_cast<std::size_t>(id)];
+      if (place.phase < 0) continue;
+      if (place.home == Home::state) whole(id) = dense_view(p_.state_base[static_cast<std::size_t>(place.index)], 0, g_[id].spec.dtype, g_[id].spec.shape);
+      if (place.home == Home::output) whole(id) = dense_view(p_.output_base[static_cast<std::size_t>(place.index)], 0, g_[id].spec.dtype, g_[id].spec.shape);
+      if (place.home != Home::arena) continue;
+      values.push_back({bytes_of(g_[id].spec), place.phase, std::max(place.phase, last[static_cast<std::size_t>(id)])});
+      nodes.push_back(id);
+    }
+    const plan::MemoryUse use = plan::assign_offsets(values);
+    p_.arena_bytes = use.bytes;
+    p_.arena_lower_bound = use.lower_bound;
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      whole(nodes[i]) = dense_view(kArena, static_cast<std::int64_t>(values[i].offset), g_[nodes[i]].spec.dtype, g_[nodes[i]].spec.shape);
+  }
+
+  int last_shared(int id) {
+    int last = -1;
+    for (std::size_t p = 0; p < s_.phases.size(); ++p)
+      if (std::binary_search(s_.phases[p].shared.begin(), s_.phases[p].shared.end(), id)) last = static_cast<int>(p);
+    return last;
+  }
+
+  void extend(int id, int phase, std::vector<int>& last) {
+    last[static_cast<std::size_t>(id)] = std::max(last[static_cast<std::size_t>(id)], phase);
+    if (ir::is_view(g_[id].op)) extend(g_[id].inputs[0], phase, last);
+  }
+
+  void place_partials() {
+    for (int id = 0; id < g_.size(); ++id) {
+      const auto& place = s_.place[static_cast<std::size_t>(id)];
+      if (place.phase < 0 || !plan::is_total(place.axis)) continue;
+      h_.partial[static_cast<std::size_t>(id)] = dense_view(kPartial, static_cast<std::int64_t>(p_.partial_bytes), g_[id].spec.dtype, g_[id].spec.shape);
+      p_.partial_bytes += rounded(bytes_of(g_[id].spec));
+    }
+    h_.lane_bytes = static_cast<std::int64_t>(p_.partial_bytes);
+  }
+
+  void place_shared() {
+    for (const plan::Phase& phase : s_.phases) {
+      std::unordered_map<int, View> views;
+      std::size_t bytes = 0;
+      for (int id : phase.shared) {
+        if (ir::is_view(g_[id].op)) continue;
+        views[id] = dense_view(kScratch, static_cast<std::int64_t>(bytes), g_[id].spec.dtype, g_[id].spec.shape);
+        bytes += rounded(bytes_of(g_[id].spec));
+      }
+      h_.shared.push_back(std::move(views));
+      shared_bytes_.push_back(bytes);
+    }
+  }
+
+  void lower_phase(int index) {
+    const plan::Phase& phase = s_.phases[static_cast<std::size_t>(index)];
+    const std::size_t reserved = shared_bytes_[static_cast<std::size_t>(index)];
+    p_.scratch_bytes = std::max(p_.scratch_bytes, reserved);
+    std::vector<std::vector<Strip>> lanes(static_cast<std::size_t>(s_.lanes));
+    if (!h_.shared[static_cast<std::size_t>(index)].empty()) {
+      const int code = add_code(index, nullptr, -1, 0, true, reserved);
+      for (auto& strips : lanes) strips.push_back({code, 0});
+    }
+    for (std::size_t r = 0; r < phase.regions.size(); ++r) {
+      const plan::Region& region = phase.regions[r];
+      const bool totals = std::any_of(region.members.begin(), region.members.end(), [](auto& m) { return plan::is_total(m.axis); });
+      std::map<std::pair<std::int64_t, bool>, int> codes;
+      for (int l = 0; l < region.lanes(); ++l) {
+        const auto begin = region.row_begin[static_cast<std::size_t>(l)], end = region.row_begin[static_cast<std::size_t>(l) + 1];
+        for (auto row = begin; row < end || (row == begin && totals && begin == end); row += region.strip) {
+          const auto rows = std::min(region.strip, end - row);
+          const bool first = totals && row == begin;
+          const auto [it, fresh] = codes.emplace(std::pair(rows, first), 0);
+          if (fresh) it->second = add_code(index, &region, static_cast<int>(r), rows, first, reserved);
+          lanes[static_cast<std::size_t>(region.first_lane + l)].push_back({it->second, row});
+          if (rows == 0) break;
+        }
+      }
+    }
+    p_.strips.push_back(std::move(lanes));
+  }
+
+  int add_code(int phase, const plan::Region* region, int region_index, std::int64_t rows, bool first, std::size_t reserved) {
+    Emitter emitter(p_, p_.target);
+    Lowering(s_, h_, emitter, phase, region, region_index, rows, first).run();
+    Code code;
+    code.rows = rows;
+    code.region = region_index;
+    code.instrs = emitter.finish(reserved);
+    p_.codes.push_back(std::move(code));
+    return static_cast<int>(p_.codes.size()) - 1;
+  }
+
+  View committed(int id) {
+    if (whole(id).base >= 0) return whole(id);
+    // A view of a whole value: densely laid out where it is committed.
+    const Node& n = g_[id];
+    View v = committed(n.inputs[0]);
+    const auto& ints = n.attrs.ints;
+    View out = v;
+    switch (n.op) {
+      case Op::reshape:
+        if (!v.dense()) throw Error("internal: result " + std::to_string(id) + " is a reshape of a strided view");
+        return dense_view(v.base, v.offset, v.dtype, n.spec.shape);
+      case Op::permute:
+        for (int j = 0; j < n.spec.shape.rank(); ++j) out.strides[j] = v.strides[static_cast<int>(ints[static_cast<std::size_t>(j)])];
+        break;
+      case Op::broadcast:
+        for (int i = 0; i < n.spec.shape.rank(); ++i)
+          if (v.shape[i] != n.spec.shape[i]) out.strides[i] = 0;
+        break;
+      case Op::slice:
+        for (int i = 0; i < n.spec.shape.rank(); ++i) {
+          const auto at = static_cast<std::size_t>(i), r = static_cast<std::size_t>(n.spec.shape.rank());
+          out.offset += ints[at] * v.strides[i] * v.elem();
+          out.strides[i] = v.strides[i] * ints[2 * r + at];
+        }
+        break;
+      default:
+        break;
+    }
+    out.shape = n.spec.shape;
+    return out;
+  }
+
+  /// All sources are read before any state is written: a commit may be another's source.
+  void lower_commits() {
+    Emitter emitter(p_, p_.target);
+    std::vector<std::pair<View, View>> later;
+    for (const plan::Commit& c : s_.commits) {
+      const Node& n = g_[c.node];
+      const int base = c.home == Home::state ? p_.state_base[static_cast<std::size_t>(c.index)] : p_.output_base[static_cast<std::size_t>(c.index)];
+      const View to = dense_view(base, 0, n.spec.dtype, n.spec.shape);
+      View from = committed(c.node);
+      emitter.node = c.node;
+      const bool from_state = std::find(p_.state_base.begin(), p_.state_base.end(), from.base) != p_.state_base.end();
+      if (from_state) {
+        const View kept = emitter.scratch(n.spec.dtype, n.spec.shape);
+        const CopyParams params = make_copy(kept.shape, kept.strides, from.strides, static_cast<int>(to.elem()));
+        emitter.call(find_copy(params, p_.target), params, {kept, from}, "copy");
+        from = kept;
+      }
+      later.emplace_back(to, from);
+    }
+    for (const auto& [to, from] : later) {
+      const CopyParams params = make_copy(to.shape, to.strides, from.strides, static_cast<int>(to.elem()));
+      emitter.call(find_copy(params, p_.target), params, {to, from}, "copy");
+    }
+    p_.commits = emitter.finish(0);
+  }
+
+  View& whole(int id) { return h_.whole[static_cast<std::size_t>(id)]; }
+
+  const plan::Schedule& s_;
+  const ir::Graph& g_;
+  Program p_;
+  Homes h_;
+  std::vector<std::size_t> shared_bytes_;
+};
+
+}  // namespace
+
+Program lower(const plan::Schedule& schedule, Target target) { return Builder(schedule, target).build(); }
+
+}  // namespace wr::cpu

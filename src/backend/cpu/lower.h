@@ -1,0 +1,73 @@
+// Lowering of one Code: from nodes to kernel calls.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "backend/cpu/emit.h"
+#include "plan/schedule.h"
+
+namespace wr::cpu {
+
+/// What of a node's value stands where, for the whole program.
+struct Homes {
+  std::vector<View> whole;                     // by node; base < 0 where the whole value is nowhere
+  std::vector<View> partial;                   // by node, totals: the lane's own part (kPartial)
+  std::int64_t lane_bytes = 0;                 // from one lane's parts to the next lane's
+  std::vector<std::unordered_map<int, View>> shared;  // [phase]: values each lane computes for itself
+};
+
+/// Lowers the members of a region for strips of `rows` rows, or (region == nullptr) a phase's shared values.
+class Lowering {
+ public:
+  Lowering(const plan::Schedule& schedule, const Homes& homes, Emitter& emitter, int phase, const plan::Region* region,
+           int region_index, std::int64_t rows, bool first)
+      : schedule_(schedule), graph_(*schedule.graph), homes_(homes), emit_(emitter), phase_(phase), region_(region),
+        region_index_(region_index), rows_(rows), first_(first) {}
+
+  void run();
+
+ private:
+  using Node = ir::Node;
+
+  // ---- values (lower.cpp)
+  /// Operand k of a node that is cut along `axis`: its rows, or the whole of it.
+  View operand(int id, int k, int axis);
+  View whole(int id);
+  View strip(int id, int axis);
+  View rows_of(View v, int axis);
+  View through(const Node& view, View of, int axis);
+  View reshaped(View v, const Shape& shape);
+  /// Where the node's strip is to be written.
+  View destination(int id, int axis);
+  Shape strip_shape(const Shape& shape, int axis) const;
+  View dense(View v);
+  void copy(const View& to, const View& from);
+  bool in_this_region(int id) const;
+
+  // ---- ops (lower_ops.cpp, lower_einsum.cpp)
+  void lower(int id, int axis);
+  void lower_map(int id, const View& out, std::vector<View> in);
+  void lower_reduce(int id, const View& out, const View& in, bool accumulate);
+  void lower_einsum(int id, const View& out, const View& a, const View& b, bool accumulate);
+  void lower_lane_sum(int id, int axis, const View& out);
+  void lower_concat(int id, const View& out, const std::vector<View>& in);
+  void lower_pad(int id, const View& out, const View& in);
+  void lower_index(int id, const View& out, const std::vector<View>& in, bool accumulate);
+  void lower_window(int id, const View& out, const std::vector<View>& in);
+  void lower_random(int id, int axis, const View& out, const View& counter);
+  void lower_iota(int id, int axis, const View& out);
+
+  const plan::Schedule& schedule_;
+  const ir::Graph& graph_;
+  const Homes& homes_;
+  Emitter& emit_;
+  int phase_;
+  const plan::Region* region_;
+  int region_index_;
+  std::int64_t rows_;
+  bool first_;
+  std::unordered_map<int, View> local_;  // strips made so far in this code
+};
+
+}  // namespace wr::cpu

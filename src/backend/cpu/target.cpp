@@ -1,0 +1,63 @@
+// Detection and choice of the SIMD target.
+#include "backend/cpu/target.h"
+
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <string>
+
+#include "windrow/error.h"
+
+namespace wr::cpu {
+namespace {
+
+constexpr std::string_view kNames[kTargets] = {"sse4", "avx2", "avx512"};
+
+std::vector<Target> detect() {
+  const auto supported = hwy::SupportedTargets();
+  std::vector<Target> found;
+  if (supported & HWY_SSE4) found.push_back(Target::sse4);
+  if (supported & HWY_AVX2) found.push_back(Target::avx2);
+  if (supported & HWY_AVX3) found.push_back(Target::avx512);
+  if (found.empty()) throw Error("windrow needs a CPU with SSE4; this one has none of sse4, avx2, avx512");
+  return found;
+}
+
+Target parse(std::string_view name) {
+  for (int i = 0; i < kTargets; ++i)
+    if (kNames[i] == name) return static_cast<Target>(i);
+  throw Error("unknown SIMD target '" + std::string(name) + "'; expected sse4, avx2 or avx512");
+}
+
+Target checked(Target target) {
+  const auto& have = available_targets();
+  if (std::find(have.begin(), have.end(), target) == have.end())
+    throw Error("this CPU cannot run the SIMD target " + std::string(name_of(target)) + "; the best it has is " +
+                std::string(name_of(have.back())));
+  return target;
+}
+
+std::atomic<int>& active() {
+  static std::atomic<int> target = [] {
+    const char* forced = std::getenv("WINDROW_SIMD");
+    return static_cast<int>(forced && *forced ? checked(parse(forced)) : available_targets().back());
+  }();
+  return target;
+}
+
+}  // namespace
+
+std::string_view name_of(Target target) { return kNames[static_cast<int>(target)]; }
+
+const std::vector<Target>& available_targets() {
+  static const std::vector<Target> targets = detect();
+  return targets;
+}
+
+Target active_target() { return static_cast<Target>(active().load(std::memory_order_relaxed)); }
+void set_target(Target target) { active() = static_cast<int>(checked(target)); }
+void set_target(std::string_view name) { set_target(parse(name)); }
+
+}  // namespace wr::cpu

@@ -1,0 +1,247 @@
+// A run costs one cache line a member to start and one to finish; a barrier is one flag a member, which the others
+// read. With few members that is the least possible: one line crosses between two cores. Waiting spins for a while,
+// then sleeps.
+#include "base/thread_team.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "base/machine.h"
+#include "windrow/error.h"
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <immintrin.h>
+#endif
+
+namespace wr {
+namespace {
+
+// Longer than what a training loop does between two steps, far shorter than a person or a power meter notices.
+constexpr auto kSpin = std::chrono::microseconds(50);
+constexpr int kPollsBetweenClocks = 64;
+constexpr int kYields = 8;
+
+// Which member of a running team this thread is.
+struct Membership {
+  int member = -1;          // -1: not in a run of several members
+  std::uint32_t count = 0;  // barriers passed
+  bool crowded = false;
+};
+constinit thread_local Membership t_self;
+
+void pause_cpu() {
+#if defined(__x86_64__) || defined(__i386__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+[[noreturn]] void die(const char* message) {
+  std::fprintf(stderr, "windrow: %s\n", message);
+  std::abort();
+}
+
+}  // namespace
+
+int default_threads() {
+  const char* text = std::getenv("WINDROW_THREADS");  // NOLINT(concurrency-mt-unsafe)
+  if (text == nullptr || *text == '\0') return machine().cores;
+  int threads = 0;
+  const char* end = text + std::strlen(text);
+  auto [stop, problem] = std::from_chars(text, end, threads);
+  if (problem != std::errc() || stop != end || threads < 1 || threads > kMaxThreads) {
+    throw Error("WINDROW_THREADS must be a whole number from 1 to " + std::to_string(kMaxThreads) + "; it is \"" +
+                text + "\"");
+  }
+  return threads;
+}
+
+void ThreadTeam::Signal::raise(std::uint32_t count) {
+  const std::uint32_t before = word_.exchange(count << 1, std::memory_order_acq_rel);
+  if (before & 1) word_.notify_all();
+}
+
+void ThreadTeam::Signal::await(std::uint32_t count, bool crowded) {
+  std::uint32_t word = word_.load(std::memory_order_acquire);
+  if (reached(word, count)) return;
+  if (crowded) {
+    for (int i = 0; i < kYields; ++i) {
+      sched_yield();
+      word = word_.load(std::memory_order_acquire);
+      if (reached(word, count)) return;
+    }
+  } else {
+    const auto begin = std::chrono::steady_clock::now();
+    do {
+      for (int i = 0; i < kPollsBetweenClocks; ++i) {
+        pause_cpu();
+        word = word_.load(std::memory_order_acquire);
+        if (reached(word, count)) return;
+      }
+    } while (std::chrono::steady_clock::now() - begin < kSpin);
+  }
+  while (!reached(word, count)) {
+    // The sleeper's bit goes in only if the count has not moved, so the one who raises it cannot miss the sleeper.
+    if ((word & 1) == 0 &&
+        !word_.compare_exchange_weak(word, word | 1, std::memory_order_acq_rel, std::memory_order_acquire)) {
+      continue;
+    }
+    word_.wait(word | 1, std::memory_order_acquire);
+    word = word_.load(std::memory_order_acquire);
+  }
+}
+
+// Constant-initialised: there is no moment at which a thread, or a forked child, can see it half made.
+constinit ThreadTeam ThreadTeam::s_shared;
+
+ThreadTeam& ThreadTeam::shared() { return s_shared; }
+
+// Threads do not survive fork(): the child's team starts again from its caller alone. The fork waits for a running
+// team, so that the child's copy is one at rest; except inside a body, where it would wait for itself. Registered when
+// the program is loaded: a later moment could come between another thread's first run and a fork.
+const int ThreadTeam::s_fork_handlers = pthread_atfork(
+    [] {
+      if (t_self.member < 0) s_shared.take_turn();
+    },
+    [] {
+      if (t_self.member < 0) s_shared.end_turn();
+    },
+    [] { s_shared.forget_threads(); });
+
+void ThreadTeam::forget_threads() noexcept {
+  threads_ = 1;
+  last_members_ = 1;
+  turn_.store(0, std::memory_order_relaxed);
+}
+
+// A futex mutex: one atomic operation to take it and one to give it back when nobody else wants it.
+void ThreadTeam::take_turn() noexcept {
+  std::uint32_t expected = 0;
+  if (turn_.compare_exchange_strong(expected, 1, std::memory_order_acquire)) return;
+  while (turn_.exchange(2, std::memory_order_acquire) != 0) turn_.wait(2, std::memory_order_relaxed);
+}
+
+void ThreadTeam::end_turn() noexcept {
+  if (turn_.exchange(0, std::memory_order_release) == 2) turn_.notify_one();
+}
+
+void ThreadTeam::reserve(int members) {
+  if (members < 1 || members > kMaxThreads) {
+    throw Error("a thread team has 1 to " + std::to_string(kMaxThreads) + " members, not " + std::to_string(members));
+  }
+  if (t_self.member >= 0) return;  // the team is running: it cannot grow now
+  struct Turn {
+    ThreadTeam& team;
+    explicit Turn(ThreadTeam& t) : team(t) { team.take_turn(); }
+    ~Turn() { team.end_turn(); }
+  } turn(*this);
+  grow(members);
+}
+
+void ThreadTeam::grow(int members) {
+  if (slots_[0] == nullptr) {
+    cores_ = machine().cores;
+    slots_[0] = new Slot;
+  }
+  for (int member = threads_; member < members; ++member) {
+    if (slots_[member] == nullptr) slots_[member] = new Slot;
+    slots_[member]->start.reset(0);
+    struct Birth {
+      ThreadTeam* team;
+      int member;
+    };
+    auto birth = std::make_unique<Birth>(Birth{this, member});
+    auto begin = [](void* argument) -> void* {
+      const std::unique_ptr<Birth> born(static_cast<Birth*>(argument));
+      born->team->work(born->member);
+      return nullptr;
+    };
+    pthread_t handle{};
+    if (const int problem = pthread_create(&handle, nullptr, begin, birth.get()); problem != 0) {
+      throw Error("cannot start thread " + std::to_string(member + 1) + " of " + std::to_string(members) + ": " +
+                  std::strerror(problem));  // NOLINT(concurrency-mt-unsafe)
+    }
+    birth.release();  // NOLINT(bugprone-unused-return-value): the thread owns it now
+    handles_[member] = handle;
+    threads_ = member + 1;
+  }
+}
+
+void ThreadTeam::work(int member) noexcept {
+  Slot& slot = *slots_[member];
+  for (std::uint32_t round = 1;; ++round) {
+    slot.start.await(round, t_self.crowded);  // as crowded as the last run was
+    if (slot.body == nullptr) return;
+    t_self = {member, slot.base, slot.members > cores_};
+    slot.body(slot.context, member, slot.members);
+    slot.arrived.raise(t_self.count + 1);
+  }
+}
+
+void ThreadTeam::run(int members, Body body, void* context) noexcept {
+  if (members == 1) return body(context, 0, 1);
+  if (t_self.member >= 0) die("a run of several members inside a run's body");
+  if (members < 1 || members > kMaxThreads) die("a run needs 1 to 1024 members");
+
+  take_turn();
+  if (members > threads_) {
+    try {
+      grow(members);
+    } catch (const std::exception& problem) {
+      die(problem.what());
+    }
+  }
+  // A member that sat out the last runs has an old count, which might in time look like one from the future.
+  for (int m = last_members_; m < members; ++m) slots_[m]->arrived.reset(count_);
+  if (last_members_ == 1) slots_[0]->arrived.reset(count_);
+  last_members_ = members;
+
+  for (int m = 1; m < members; ++m) {
+    Slot& slot = *slots_[m];
+    slot.body = body;
+    slot.context = context;
+    slot.members = members;
+    slot.base = count_;
+    slot.start.raise(slot.start.count() + 1);
+  }
+  t_self = {0, count_, members > cores_};
+  body(context, 0, members);
+  const Membership self = t_self;
+  t_self = {};
+  count_ = self.count + 1;
+  for (int m = 1; m < members; ++m) slots_[m]->arrived.await(count_, self.crowded);
+  end_turn();
+}
+
+void ThreadTeam::barrier(int members) noexcept {
+  if (members == 1) return;
+  Membership& self = t_self;
+  ++self.count;
+  slots_[self.member]->arrived.raise(self.count);
+  for (int m = 0; m < members; ++m) {
+    if (m != self.member) slots_[m]->arrived.await(self.count, self.crowded);
+  }
+}
+
+ThreadTeam::~ThreadTeam() {
+  // exit() may be called inside a body, or while another thread runs one: such threads end with the process instead.
+  std::uint32_t expected = 0;
+  if (t_self.member >= 0 || !turn_.compare_exchange_strong(expected, 1, std::memory_order_acquire)) return;
+  for (int m = 1; m < threads_; ++m) {
+    slots_[m]->body = nullptr;
+    slots_[m]->start.raise(slots_[m]->start.count() + 1);
+  }
+  for (int m = 1; m < threads_; ++m) pthread_join(handles_[m], nullptr);
+  forget_threads();
+}
+
+}  // namespace wr

@@ -1,0 +1,103 @@
+// The graph of a step: interned nodes in topological order. Equal expressions are one node. Passes read one graph and build
+// another; a node's inputs always have smaller numbers than itself.
+#pragma once
+
+#include <memory>
+#include <source_location>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/op.h"
+#include "windrow/array.h"
+
+namespace wr::ir {
+
+/// Memory of a State: shared by every step compiled with it. It never moves, so that plans can hold its address.
+struct Variable {
+  Variable(std::string name, const Array& initial);
+  std::string name;
+  Spec spec;
+  Array value;
+  void* memory;
+};
+
+class Node {
+ public:
+  Op op{};
+  Spec spec;
+  std::vector<int> inputs;
+  Attrs attrs;                         // of input: ints[0] is its position
+  std::source_location where;
+  int scope = 0;                       // the checkpoint it was made in; 0 for none
+  int copy = 0;                        // nonzero for nodes computed again for a checkpoint: they are not merged with the first
+  std::shared_ptr<Variable> variable;  // of state
+  std::shared_ptr<const Array> value;  // of constant
+  bool gradient = false;               // made by the gradient pass, for what `where` says
+};
+
+struct Update {
+  int state;  // node
+  int value;  // node
+};
+
+class Graph : public std::enable_shared_from_this<Graph> {
+ public:
+  const Node& operator[](int id) const { return nodes_[id]; }
+  int size() const { return static_cast<int>(nodes_.size()); }
+
+  /// Adds a node, or finds the equal one. Infers its type; an Error names the caller's line, the op and the sizes.
+  int add(Op op, std::vector<int> inputs, Attrs attrs, const std::source_location& where);
+  int add_input(const Spec& spec, const std::source_location& where);
+  int add_state(const std::shared_ptr<Variable>& variable, const std::source_location& where);
+  int add_constant(const Array& value, const std::source_location& where);
+  /// Adds a node as it is, with inputs renumbered by the caller: how passes copy.
+  int add_node(Node node);
+
+  std::vector<int> inputs;   // nodes, in the order of the step's arguments
+  std::vector<int> outputs;  // nodes
+  std::vector<Update> updates;
+
+  /// What a state holds at this point of the trace.
+  int current(const std::shared_ptr<Variable>& variable, const std::source_location& where);
+  void assign(const std::shared_ptr<Variable>& variable, int value, const std::source_location& where);
+
+  int scope = 0;         // the checkpoint new nodes belong to
+  int scopes = 0;        // how many checkpoints there are
+  int copy = 0;          // see Node::copy
+  /// While set, new nodes are gradients of what this line computed.
+  const std::source_location* gradient_of = nullptr;
+  int random_streams = 0;
+
+ private:
+  int intern(Node node);
+  std::vector<Node> nodes_;
+  std::unordered_multimap<std::size_t, int> interned_;
+};
+
+/// The graph that ops called now add to: the innermost trace, else one that lives as long as a tensor refers to it.
+std::shared_ptr<Graph> current_graph();
+/// Makes a graph the current one for this thread while it lives.
+class TraceScope {
+ public:
+  explicit TraceScope(std::shared_ptr<Graph> graph);
+  ~TraceScope();
+  TraceScope(const TraceScope&) = delete;
+  TraceScope& operator=(const TraceScope&) = delete;
+
+ private:
+  std::shared_ptr<Graph> previous_;
+};
+
+/// Adds an op to the graph its operands belong to. Throws where they belong to different traces.
+Tensor apply(Op op, const std::vector<Tensor>& inputs, Attrs attrs, const std::source_location& where);
+
+/// One line a node; parse() reads it back to an equal graph. With lines: each node is followed by the user's source line.
+std::string print(const Graph& graph, bool with_lines = false);
+/// The line of one node, for messages: with its source line, and a long constant cut short.
+std::string print_node(const Graph& graph, int id);
+std::shared_ptr<Graph> parse(std::string_view text);
+/// Checks every node against its op's definition; throws Error naming the node.
+void verify(const Graph& graph);
+
+}  // namespace wr::ir

@@ -1,0 +1,59 @@
+// Shared by the op families: messages about operands and the usual axis maps.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ir/op.h"
+
+namespace wr::ops {
+
+using ir::Attrs;
+using ir::AxisMap;
+using ir::Gradient;
+using ir::kReduced;
+using ir::kWhole;
+using ir::Op;
+using ir::OpDef;
+
+/// Each family's definitions, in the order of ir::Op.
+std::span<const OpDef> elementwise_ops();
+std::span<const OpDef> leaf_ops();
+std::span<const OpDef> reduce_ops();
+std::span<const OpDef> einsum_ops();
+std::span<const OpDef> shape_ops();
+std::span<const OpDef> index_ops();
+std::span<const OpDef> window_ops();
+std::span<const OpDef> random_ops();
+std::span<const OpDef> control_ops();
+
+/// Throws the rest of the message; the graph puts the caller's line and the op's name before it.
+[[noreturn]] inline void refuse(const std::string& message) { throw Error(message); }
+
+inline void expect_operands(std::span<const Spec> in, std::size_t n) {
+  if (in.size() != n) refuse("expected " + std::to_string(n) + " operands, got " + std::to_string(in.size()));
+}
+inline void expect_ints(const Attrs& attrs, std::size_t n) {
+  if (attrs.ints.size() != n)
+    refuse("expected " + std::to_string(n) + " integer attributes, got " + std::to_string(attrs.ints.size()));
+}
+inline void expect_floating(const Spec& spec, const char* what) {
+  if (!is_floating(spec.dtype)) refuse(std::string(what) + " must be f32 or f64, is " + to_string(spec));
+}
+inline void expect_indices(const Spec& spec) {
+  if (spec.dtype != DType::i32) refuse("the indices must be i32, are " + to_string(spec));
+}
+inline void expect_axis(std::int64_t axis, int rank) {
+  if (axis < 0 || axis >= rank)
+    refuse("axis " + std::to_string(axis) + " is out of range for rank " + std::to_string(rank));
+}
+/// -1 for the last axis and so on; throws with the caller's line.
+int normalise_axis(int axis, int rank, const char* op, const std::source_location& where);
+
+inline std::vector<Tensor> no_gradient(const Gradient& of) { return std::vector<Tensor>(of.in.size()); }
+
+/// g summed over the axes along which an operand of this shape was broadcast.
+Tensor sum_to_shape(const Tensor& g, const Shape& shape, const std::source_location& where);
+
+}  // namespace wr::ops

@@ -1,0 +1,218 @@
+// Ops with integer indices (i32). An index out of range reads NaN (0 for integers) and writes nothing.
+#include "ops/define.h"
+
+namespace wr {
+
+using ir::Op;
+
+Tensor gather(const Tensor& x, const Tensor& indices, int axis, std::source_location where) {
+  return ir::apply(Op::gather, {x, indices}, {{ops::normalise_axis(axis, x.rank(), "gather", where)}, {}, {}}, where);
+}
+Tensor scatter_add(const Tensor& base, const Tensor& indices, const Tensor& updates, int axis, std::source_location where) {
+  return ir::apply(Op::scatter_add, {base, indices, updates},
+                   {{ops::normalise_axis(axis, base.rank(), "scatter_add", where)}, {}, {}}, where);
+}
+Tensor take_along(const Tensor& x, const Tensor& indices, int axis, std::source_location where) {
+  return ir::apply(Op::take_along, {x, indices}, {{ops::normalise_axis(axis, x.rank(), "take_along", where)}, {}, {}}, where);
+}
+Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype, std::source_location where) {
+  return ir::apply(Op::one_hot, {indices}, {{classes, static_cast<std::int64_t>(dtype)}, {}, {}}, where);
+}
+Tensor embedding_sum(const Tensor& table, const Tensor& indices, std::source_location where) {
+  return ir::apply(Op::embedding_sum, {table, indices}, {}, where);
+}
+
+namespace ops {
+namespace {
+
+// ---- gather: ints[0] is the axis, which is replaced by the indices' axes
+Spec infer_gather(std::span<const Spec> in, const Attrs& attrs) {
+  expect_operands(in, 2);
+  expect_ints(attrs, 1);
+  expect_indices(in[1]);
+  expect_axis(attrs.ints[0], in[0].shape.rank());
+  Spec out{in[0].dtype, {}};
+  for (int i = 0; i < in[0].shape.rank(); ++i) {
+    if (i == attrs.ints[0])
+      for (auto n : in[1].shape) out.shape.push_back(n);
+    else
+      out.shape.push_back(in[0].shape[i]);
+  }
+  return out;
+}
+
+AxisMap gather_axes(const Spec&, std::span<const Spec> in, const Attrs& attrs) {
+  const int axis = static_cast<int>(attrs.ints[0]), more = in[1].shape.rank() - 1;
+  Dims x, idx;
+  for (int i = 0; i < in[0].shape.rank(); ++i) x.push_back(i == axis ? kWhole : i < axis ? i : i + more);
+  for (int i = 0; i < in[1].shape.rank(); ++i) idx.push_back(axis + i);
+  return {{x, idx}};
+}
+
+std::vector<Tensor> gradient_of_gather(const Gradient& of) {
+  const Tensor &x = of.in[0], &indices = of.in[1];
+  const int axis = static_cast<int>(of.attrs.ints[0]);
+  const auto count = indices.shape().count();
+  if (axis == 0) {  // rows: the adjoint that can be summed strip by strip
+    const Tensor rows = reshape(of.g, {count, count ? of.g.shape().count() / count : 0});
+    const Tensor d = ir::apply(Op::embedding_grad, {reshape(indices, {count, 1}), rows}, {{x.shape()[0]}, {}, {}},
+                               std::source_location::current());
+    return {reshape(d, x.shape()), {}};
+  }
+  Shape flat;
+  for (int i = 0; i < x.rank(); ++i) flat.push_back(i == axis ? count : x.shape()[i]);
+  return {scatter_add(full(x.shape(), 0, x.dtype()), reshape(indices, {count}), reshape(of.g, flat), axis), {}};
+}
+
+// ---- scatter_add(base, indices [count], updates): ints[0] is the axis
+Spec infer_scatter_add(std::span<const Spec> in, const Attrs& attrs) {
+  expect_operands(in, 3);
+  expect_ints(attrs, 1);
+  expect_indices(in[1]);
+  expect_axis(attrs.ints[0], in[0].shape.rank());
+  Shape want = in[0].shape;
+  if (in[1].shape.rank() != 1) refuse("the indices must have one axis, are " + to_string(in[1]));
+  want[static_cast<int>(attrs.ints[0])] = in[1].shape[0];
+  if (!(in[2].shape == want) || in[2].dtype != in[0].dtype)
+    refuse("the updates must be " + to_string(Spec{in[0].dtype, want}) + " for base " + to_string(in[0]) + ", are " + to_string(in[2]));
+  return in[0];
+}
+
+AxisMap scatter_axes(const Spec&, std::span<const Spec> in, const Attrs& attrs) {
+  Dims same;
+  for (int i = 0; i < in[0].shape.rank(); ++i) same.push_back(i == attrs.ints[0] ? kWhole : i);
+  return {{same, Dims{kWhole}, same}};
+}
+
+std::vector<Tensor> gradient_of_scatter_add(const Gradient& of) {
+  return {of.g, {}, gather(of.g, of.in[1], static_cast<int>(of.attrs.ints[0]))};
+}
+
+// ---- take_along(x, indices): ints[0] is the axis; the other sizes agree
+void expect_along(const Spec& x, const Spec& indices, const Attrs& attrs) {
+  expect_ints(attrs, 1);
+  expect_indices(indices);
+  expect_axis(attrs.ints[0], x.shape.rank());
+  Shape want = x.shape;
+  if (indices.shape.rank() == want.rank()) want[static_cast<int>(attrs.ints[0])] = indices.shape[static_cast<int>(attrs.ints[0])];
+  if (!(want == indices.shape))
+    refuse("the indices " + to_string(indices.shape) + " must have the sizes of " + to_string(x.shape) + " but along axis " +
+           std::to_string(attrs.ints[0]));
+}
+
+Spec infer_take_along(std::span<const Spec> in, const Attrs& attrs) {
+  expect_operands(in, 2);
+  expect_along(in[0], in[1], attrs);
+  return {in[0].dtype, in[1].shape};
+}
+
+AxisMap along_axes(const Spec&, std::span<const Spec> in, const Attrs& attrs) {
+  AxisMap map;
+  for (const Spec& s : in) {
+    Dims axes;
+    for (int i = 0; i < s.shape.rank(); ++i) axes.push_back(i == attrs.ints[0] ? kWhole : i);
+    map.operand.push_back(axes);
+  }
+  return map;
+}
+
+std::vector<Tensor> gradient_of_take_along(const Gradient& of) {
+  const Tensor& x = of.in[0];
+  return {ir::apply(Op::put_along, {of.in[1], of.g}, {{of.attrs.ints[0], x.shape()[static_cast<int>(of.attrs.ints[0])]}, {}, {}},
+                    std::source_location::current()),
+          {}};
+}
+
+// ---- put_along(indices, updates): zeros with the updates added; ints are the axis and its size in the result
+Spec infer_put_along(std::span<const Spec> in, const Attrs& attrs) {
+  expect_operands(in, 2);
+  expect_ints(attrs, 2);
+  expect_indices(in[0]);
+  expect_axis(attrs.ints[0], in[0].shape.rank());
+  if (!(in[0].shape == in[1].shape))
+    refuse("indices " + to_string(in[0].shape) + " and updates " + to_string(in[1].shape) + " differ in shape");
+  Spec out = in[1];
+  out.shape[static_cast<int>(attrs.ints[0])] = attrs.ints[1];
+  return out;
+}
+
+std::vector<Tensor> gradient_of_put_along(const Gradient& of) {
+  return {{}, take_along(of.g, of.in[0], static_cast<int>(of.attrs.ints[0]))};
+}
+
+// ---- one_hot(indices): ints are classes, type; a last axis is added
+Spec infer_one_hot(std::span<const Spec> in, const Attrs& attrs) {
+  expect_operands(in, 1);
+  expect_ints(attrs, 2);
+  expect_indices(in[0]);
+  if (attrs.ints[0] < 1) refuse("needs at least one class");
+  Spec out{static_cast<DType>(attrs.ints[1]), in[0].shape};
+  out.shape.push_back(attrs.ints[0]);
+  return out;
+}
+
+AxisMap leading_axes(const Spec&, std::span<const Spec> in, const Attrs&) {
+  Dims axes;
+  for (int i = 0; i < in[0].shape.rank(); ++i) axes.push_back(i);
+  return {{axes}};
+}
+
+// ---- embedding_sum(table [n,width], indices [...,k]) -> [...,width]
+Spec infer_embedding_sum(std::span<const Spec> in, const Attrs&) {
+  expect_operands(in, 2);
+  expect_indices(in[1]);
+  expect_floating(in[0], "the table");
+  if (in[0].shape.rank() != 2) refuse("the table must have two axes, is " + to_string(in[0]));
+  if (in[1].shape.rank() < 1) refuse("the indices need an axis to sum over, are " + to_string(in[1]));
+  Spec out{in[0].dtype, in[1].shape};
+  out.shape[out.shape.rank() - 1] = in[0].shape[1];
+  return out;
+}
+
+AxisMap embedding_axes(const Spec& out, std::span<const Spec> in, const Attrs&) {
+  Dims idx;
+  for (int i = 0; i < in[1].shape.rank(); ++i) idx.push_back(i + 1 < in[1].shape.rank() ? i : kWhole);
+  return {{Dims{kWhole, out.shape.rank() - 1}, idx}};
+}
+
+std::vector<Tensor> gradient_of_embedding_sum(const Gradient& of) {
+  const auto k = of.in[1].shape().back(), width = of.g.shape().back();
+  const auto rows = k ? of.in[1].shape().count() / k : 0;
+  return {ir::apply(Op::embedding_grad, {reshape(of.in[1], {rows, k}), reshape(of.g, {rows, width})},
+                    {{of.in[0].shape()[0]}, {}, {}}, std::source_location::current()),
+          {}};
+}
+
+// ---- embedding_grad(indices [rows,k], g [rows,width]) -> [n,width]: row g[r] added at each of indices[r]; ints[0] is n
+Spec infer_embedding_grad(std::span<const Spec> in, const Attrs& attrs) {
+  expect_operands(in, 2);
+  expect_ints(attrs, 1);
+  expect_indices(in[0]);
+  if (in[0].shape.rank() != 2 || in[1].shape.rank() != 2 || in[0].shape[0] != in[1].shape[0])
+    refuse("needs indices [rows,k] and rows [rows,width], got " + to_string(in[0]) + " and " + to_string(in[1]));
+  return {in[1].dtype, {attrs.ints[0], in[1].shape[1]}};
+}
+
+AxisMap embedding_grad_axes(const Spec&, std::span<const Spec>, const Attrs&) {
+  return {{Dims{kReduced, kWhole}, Dims{kReduced, 1}}};
+}
+
+std::vector<Tensor> gradient_of_embedding_grad(const Gradient& of) { return {{}, embedding_sum(of.g, of.in[0])}; }
+
+const OpDef kOpDefs[] = {
+    {Op::gather, "gather", infer_gather, gather_axes, gradient_of_gather, "rows chosen by index along an axis"},
+    {Op::scatter_add, "scatter_add", infer_scatter_add, scatter_axes, gradient_of_scatter_add, "rows added at indices along an axis"},
+    {Op::take_along, "take_along", infer_take_along, along_axes, gradient_of_take_along, "one pick an element along an axis"},
+    {Op::put_along, "put_along", infer_put_along, along_axes, gradient_of_put_along, "the adjoint of take_along"},
+    {Op::one_hot, "one_hot", infer_one_hot, leading_axes, no_gradient, "1 at the index, 0 elsewhere"},
+    {Op::embedding_sum, "embedding_sum", infer_embedding_sum, embedding_axes, gradient_of_embedding_sum, "sum of table rows"},
+    {Op::embedding_grad, "embedding_grad", infer_embedding_grad, embedding_grad_axes, gradient_of_embedding_grad,
+     "the adjoint of embedding_sum in its table"},
+};
+
+}  // namespace
+
+std::span<const OpDef> index_ops() { return kOpDefs; }
+
+}  // namespace ops
+}  // namespace wr

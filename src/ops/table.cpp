@@ -1,0 +1,51 @@
+// The table of all ops, put together from the families.
+#include <array>
+#include <cstdlib>
+#include <string_view>
+#include <unordered_map>
+
+#include "ops/define.h"
+
+namespace wr::ir {
+namespace {
+
+using Table = std::array<const OpDef*, kOps>;
+
+const Table& table() {
+  static const Table ops = [] {
+    Table t{};
+    for (auto family : {ops::elementwise_ops(), ops::leaf_ops(), ops::reduce_ops(), ops::einsum_ops(), ops::shape_ops(),
+                        ops::index_ops(), ops::window_ops(), ops::random_ops(), ops::control_ops()})
+      for (const OpDef& def : family) t[static_cast<std::size_t>(def.op)] = &def;
+    for (const OpDef* def : t)
+      if (!def) std::abort();  // an op in the enum that no family defines
+    return t;
+  }();
+  return ops;
+}
+
+}  // namespace
+
+const OpDef& definition(Op op) { return *table()[static_cast<std::size_t>(op)]; }
+
+const OpDef* find_op(std::string_view name) {
+  static const auto names = [] {
+    std::unordered_map<std::string_view, const OpDef*> by_name;
+    for (const OpDef* def : table()) by_name[def->name] = def;
+    return by_name;
+  }();
+  auto it = names.find(name);
+  return it == names.end() ? nullptr : it->second;
+}
+
+}  // namespace wr::ir
+
+namespace wr::ops {
+
+int normalise_axis(int axis, int rank, const char* op, const std::source_location& where) {
+  if (axis < -rank || axis >= rank)
+    fail(where, std::string(op) + ": axis " + std::to_string(axis) + " is out of range for rank " + std::to_string(rank));
+  return axis < 0 ? axis + rank : axis;
+}
+
+}  // namespace wr::ops

@@ -1,0 +1,102 @@
+// Reverse-mode differentiation as a graph rewrite: each op's gradient rule adds ops, walking back from the loss.
+#include <unordered_map>
+
+#include "ir/graph.h"
+
+namespace wr {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::Op;
+
+class Backward {
+ public:
+  Backward(std::shared_ptr<Graph> graph, const Tensor& loss, const std::vector<Tensor>& wrt)
+      : graph_(std::move(graph)), leads_(static_cast<std::size_t>(loss.node()) + 1, false), adjoint_(leads_.size()) {
+    for (const Tensor& t : wrt)
+      if (t.node() <= loss.node()) leads_[static_cast<std::size_t>(t.node())] = true;
+    for (int i = 0; i <= loss.node(); ++i)
+      for (int in : (*graph_)[i].inputs)
+        if (leads_[static_cast<std::size_t>(in)]) leads_[static_cast<std::size_t>(i)] = true;
+  }
+
+  void run(const Tensor& loss) {
+    adjoint(loss.node()) = full(loss.shape(), 1, loss.dtype());
+    for (int i = loss.node(); i >= 0; --i) {
+      if (!adjoint(i) || !leads_[static_cast<std::size_t>(i)]) continue;
+      visit(i);
+    }
+  }
+
+  Tensor& adjoint(int node) { return adjoint_[static_cast<std::size_t>(node)]; }
+
+ private:
+  void visit(int id) {
+    const Node node = (*graph_)[id];  // a copy: rules add nodes
+    if (ir::is_leaf(node.op)) return;
+    graph_->gradient_of = &node.where;
+    std::vector<Tensor> in;
+    for (int i : node.inputs) in.push_back(value(i, node.scope));
+    const auto gradients = ir::definition(node.op).gradient({in, value(id, node.scope), adjoint(id), node.attrs});
+    for (std::size_t k = 0; k < gradients.size(); ++k) {
+      const int i = node.inputs[k];
+      if (!gradients[k] || !leads_[static_cast<std::size_t>(i)]) continue;
+      Tensor& sum = adjoint(i);
+      sum = sum ? add(sum, gradients[k]) : gradients[k];
+    }
+    graph_->gradient_of = nullptr;
+  }
+
+  /// What the backward pass of a node sees: the value itself, or, inside a checkpoint, one computed again.
+  Tensor value(int id, int scope) {
+    const Node node = (*graph_)[id];
+    if (scope == 0 || node.scope != scope || ir::is_leaf(node.op)) return {graph_, id};
+    if (auto it = again_.find(id); it != again_.end()) return {graph_, it->second};
+    Node copy = node;
+    for (int& i : copy.inputs) i = value(i, scope).node();
+    copy.scope = 0;
+    copy.copy = scope;
+    const int made = graph_->add_node(std::move(copy));
+    again_[id] = made;
+    return {graph_, made};
+  }
+
+  std::shared_ptr<Graph> graph_;
+  std::vector<bool> leads_;  // does the node depend on one of wrt?
+  std::vector<Tensor> adjoint_;
+  std::unordered_map<int, int> again_;
+};
+
+}  // namespace
+
+std::vector<Tensor> grad(const Tensor& loss, const std::vector<Tensor>& wrt, std::source_location where) {
+  if (!loss) fail(where, "grad: the loss is an empty Tensor");
+  if (loss.shape().count() != 1)
+    fail(where, "grad: the loss must have one element, is " + to_string(loss.spec()) + "; sum or mean it");
+  if (!is_floating(loss.dtype())) fail(where, "grad: the loss must be f32 or f64, is " + to_string(loss.spec()));
+  for (const Tensor& t : wrt) {
+    if (!t || t.graph() != loss.graph()) fail(where, "grad: a tensor to differentiate by is not part of the loss's trace");
+    if (!is_floating(t.dtype())) fail(where, "grad: cannot differentiate by " + to_string(t.spec()));
+  }
+  struct Restore {
+    Graph& graph;
+    int scope;
+    ~Restore() {
+      graph.scope = scope;
+      graph.gradient_of = nullptr;
+    }
+  } restore{*loss.graph(), loss.graph()->scope};
+  loss.graph()->scope = 0;
+  const ir::TraceScope same_trace(loss.graph());
+  Backward backward(loss.graph(), loss, wrt);
+  backward.run(loss);
+  std::vector<Tensor> gradients;
+  for (const Tensor& t : wrt) {
+    const bool reached = t.node() <= loss.node() && backward.adjoint(t.node());
+    gradients.push_back(reached ? backward.adjoint(t.node()) : full(t.shape(), 0, t.dtype(), where));
+  }
+  return gradients;
+}
+
+}  // namespace wr

@@ -1,0 +1,30 @@
+// Passes: each reads a graph and builds another that computes the same. Equal expressions become one node on the way, as
+// the graph interns its nodes; nodes keep their order, which is the order of execution, and inputs their positions.
+#pragma once
+
+#include <memory>
+
+#include "ir/graph.h"
+
+namespace wr::passes {
+
+/// Ops on constants become constants, if they are small.
+std::shared_ptr<ir::Graph> fold(const ir::Graph& graph);
+/// Algebra, and views and broadcasts moved to where they cost nothing. Folds constants as well. Runs after the gradient
+/// pass: it drops stop_gradient.
+std::shared_ptr<ir::Graph> simplify(const ir::Graph& graph);
+/// Each einsum becomes contractions of two operands, in the cheapest order, and views, sums and products round them.
+/// Afterwards an einsum has two operands, no label twice in an operand, no axis of size 1, at least one label to sum over,
+/// which is in both operands, and a label that only one of them has; every other label is in the result.
+std::shared_ptr<ir::Graph> lower_einsum(const ir::Graph& graph);
+/// Whether a node is no einsum, or one that lower_einsum leaves as it is.
+bool is_lowered(const ir::Graph& graph, int id);
+/// Products that are only added to something become muladd.
+std::shared_ptr<ir::Graph> contract(const ir::Graph& graph);
+/// Drops what no output and no update needs; inputs stay.
+std::shared_ptr<ir::Graph> dce(const ir::Graph& graph);
+
+/// All of them. What plan/ expects.
+std::shared_ptr<ir::Graph> optimise(const ir::Graph& graph);
+
+}  // namespace wr::passes

@@ -1,0 +1,53 @@
+// The passes in order.
+#include "passes/passes.h"
+#include "passes/simplify.h"
+
+namespace wr::passes {
+namespace {
+
+constexpr int kMostRounds = 4;
+
+std::shared_ptr<Graph> verified([[maybe_unused]] const char* pass, std::shared_ptr<Graph> graph) {
+#ifdef WINDROW_VERIFY
+  try {
+    ir::verify(*graph);
+  } catch (const Error& error) {
+    throw Error(std::string("after pass ") + pass + ": " + error.what());
+  }
+#endif
+  return graph;
+}
+
+/// Rules that look at how often a node is used may apply anew once dead nodes are gone.
+std::shared_ptr<Graph> simplify_until_stable(std::shared_ptr<Graph> graph) {
+  for (int round = 0; round < kMostRounds; ++round) {
+    int applied = 0;
+    auto simpler = verified("simplify", simplify_and_count(*graph, applied));
+    if (applied == 0) break;
+    graph = verified("dce", dce(*simpler));
+  }
+  return graph;
+}
+
+bool is_lowered(const Graph& graph) {
+  for (int id = 0; id < graph.size(); ++id)
+    if (!passes::is_lowered(graph, id)) return false;
+  return true;
+}
+
+}  // namespace
+
+std::shared_ptr<Graph> optimise(const Graph& graph) {
+  auto current = verified("dce", dce(graph));
+  current = simplify_until_stable(std::move(current));
+  // Simplifying may take a label from an einsum, which is then to be lowered again; so the last word is the lowering's.
+  for (int round = 0; round < kMostRounds && !is_lowered(*current); ++round) {
+    current = verified("lower_einsum", lower_einsum(*current));
+    current = simplify_until_stable(std::move(current));
+  }
+  if (!is_lowered(*current)) current = verified("lower_einsum", lower_einsum(*current));
+  current = verified("contract", contract(*current));
+  return verified("dce", dce(*current));
+}
+
+}  // namespace wr::passes

@@ -1,0 +1,90 @@
+// From graph to schedule: which values are computed together, along which axis they are cut into strips, which lane takes
+// which rows, and where values live that outlast their strip. Knows nothing of kernels.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace wr::plan {
+
+// Instead of an axis number:
+inline constexpr int kFlat = -1;        // a row is an element: all axes taken as one
+inline constexpr int kOnce = -2;        // computed whole, in a region of one row
+inline constexpr int kFlatTotal = -3;   // the sum of all elements, accumulated over flat strips; each lane has its own part
+inline constexpr int kTotal = -10;      // kTotal - g: the same over the operands' axes of group g (ir::kReduced - g)
+inline constexpr int kNotAligned = -100;
+
+constexpr bool is_total(int axis) { return axis == kFlatTotal || (axis <= kTotal && axis > kNotAligned); }
+
+struct Member {
+  int node;
+  int axis;  // along which the region's strips cut the node's value
+};
+
+/// Values computed strip by strip: one lane takes some rows through all members before it goes on.
+struct Region {
+  std::int64_t extent = 1;  // rows
+  std::int64_t strip = 1;   // rows a strip
+  bool flat = false;
+  std::vector<Member> members;             // in order of execution
+  int first_lane = 0;                      // lane first_lane + i takes rows [row_begin[i], row_begin[i+1])
+  std::vector<std::int64_t> row_begin;
+  double work_ns = 0;                      // estimate, one core
+  int lanes() const { return static_cast<int>(row_begin.size()) - 1; }
+};
+
+/// Regions that need nothing of one another; a barrier follows.
+struct Phase {
+  std::vector<int> shared;  // small values that each lane computes for itself, in order
+  std::vector<Region> regions;
+};
+
+enum class Home : std::uint8_t { strip, leaf, arena, state, output, view };
+
+struct Placement {
+  int phase = -1;
+  int region = -1;
+  int axis = kOnce;
+  Home home = Home::strip;
+  int index = -1;       // of the state or output that is its home
+  bool whole = false;   // somebody outside its strips reads it
+};
+
+/// Left to the caller's thread after the last phase.
+struct Commit {
+  int node;
+  Home home;  // state or output
+  int index;
+};
+
+struct Options {
+  int lanes = 0;  // 0: chosen
+  std::size_t l1_bytes = 48 << 10, l2_bytes = 2 << 20;
+  int cores = 1;
+  double barrier_ns = 300;
+};
+
+struct Schedule {
+  std::shared_ptr<const ir::Graph> graph;  // the given one, with lane_sum nodes after totals
+  int lanes = 1;
+  std::vector<Phase> phases;
+  std::vector<Placement> place;  // by node
+  std::vector<Commit> commits;
+  std::vector<int> states;  // state nodes, in order of Home::state's index
+  double estimate_ns = 0;
+};
+
+Schedule schedule(const ir::Graph& graph, const Options& options);
+
+/// Floating-point operations of one evaluation of a node, and a rough estimate of its time on one core.
+double flops(const ir::Graph& graph, int node);
+double work_ns(const ir::Graph& graph, int node);
+
+/// The operand's axis that runs along the result's strips (kFlat where the strips are flat), or kNotAligned: needed whole.
+int aligned_axis(const ir::Graph& graph, int node, int operand, int axis);
+
+}  // namespace wr::plan

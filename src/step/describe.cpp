@@ -1,0 +1,129 @@
+// The plan as text: what runs, in which strips, with which kernels, and what it costs.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "step/inside.h"
+
+namespace wr {
+namespace {
+
+using plan::Home;
+using plan::Region;
+
+std::string size_text(double bytes) {
+  if (bytes < 1024) return fmt::format("{:.0f} B", bytes);
+  if (bytes < 1024 * 1024) return fmt::format("{:.3g} KB", bytes / 1024);
+  return fmt::format("{:.3g} MB", bytes / 1024 / 1024);
+}
+
+std::string count_text(double n, const char* unit) {
+  if (n < 1e3) return fmt::format("{:.0f} {}", n, unit);
+  if (n < 1e6) return fmt::format("{:.3g} k{}", n / 1e3, unit);
+  return n < 1e9 ? fmt::format("{:.3g} M{}", n / 1e6, unit) : fmt::format("{:.3g} G{}", n / 1e9, unit);
+}
+
+/// What a value is called: the state or argument it is, or its number.
+std::string name_of(const ir::Graph& g, int id) {
+  const ir::Node& n = g[id];
+  if (n.op == ir::Op::input) return fmt::format("arg{}", n.attrs.ints[0]);
+  if (n.op == ir::Op::state && !n.variable->name.empty()) return n.variable->name;
+  if (n.op == ir::Op::constant && n.spec.shape.count() == 1)
+    return fmt::format("{:.6g}", n.value->astype(DType::f64).item<double>());
+  if (ir::is_view(n.op)) return name_of(g, n.inputs[0]);
+  return fmt::format("%{}", id);
+}
+
+std::string operands_text(const ir::Graph& g, const ir::Node& n) {
+  std::string s;
+  for (int in : n.inputs) s += (s.empty() ? "" : ", ") + name_of(g, in);
+  return s;
+}
+
+std::string place_text(const Step::Inside& step, int id) {
+  const auto& p = step.schedule.place[static_cast<std::size_t>(id)];
+  const ir::Graph& g = *step.schedule.graph;
+  if (plan::is_total(p.axis)) return " + over strips";
+  if (p.home == Home::state) {
+    const auto& name = g[step.schedule.states[static_cast<std::size_t>(p.index)]].variable->name;
+    return " -> state" + (name.empty() ? "" : " " + name);
+  }
+  if (p.home == Home::output) return fmt::format(" -> result {}", p.index);
+  return p.home == Home::arena ? " -> arena" : "";
+}
+
+std::string instr_text(const Step::Inside& step, const cpu::Instr& i) {
+  const ir::Graph& g = *step.schedule.graph;
+  const ir::Node& n = g[i.node];
+  const std::string op(ir::definition(n.op).name);
+  const std::string kernel = op == i.kernel ? "" : std::string("  [") + i.kernel + "]";
+  const std::string spec = n.op == ir::Op::einsum ? " " + n.attrs.text : "";
+  std::string line = fmt::format("    {:<14} {} = {}{}({}){}{}", op, fmt::format("%{}{}", i.node, to_string(n.spec.shape)), op, spec,
+                                 operands_text(g, n), place_text(step, i.node), kernel);
+  return fmt::format("{:<100} {}{}{}\n", line, n.gradient ? "(gradient of " : "", to_string(n.where), n.gradient ? ")" : "");
+}
+
+std::string strips_text(const Region& r) {
+  const std::int64_t rows = r.row_begin.back() - r.row_begin.front();
+  std::int64_t strips = 0;
+  for (int l = 0; l < r.lanes(); ++l) {
+    const auto n = r.row_begin[static_cast<std::size_t>(l) + 1] - r.row_begin[static_cast<std::size_t>(l)];
+    strips += (n + r.strip - 1) / r.strip;
+  }
+  if (r.extent == 1) return fmt::format("once, on lane {}", r.first_lane);
+  return fmt::format("{} {} in {} strip{} of {} on {}", rows, r.flat ? "elements" : "rows", strips, strips == 1 ? "" : "s", r.strip,
+                     r.lanes() == 1 ? fmt::format("lane {}", r.first_lane) : fmt::format("{} lanes", r.lanes()));
+}
+
+double region_flops(const ir::Graph& g, const Region& r) {
+  double sum = 0;
+  for (const auto& m : r.members) sum += plan::flops(g, m.node);
+  return sum;
+}
+
+/// The code of a region for its usual strip.
+const cpu::Code* code_of(const cpu::Program& program, std::size_t phase, int region) {
+  const cpu::Code* found = nullptr;
+  for (const auto& lane : program.strips[phase])
+    for (const auto& strip : lane) {
+      const auto& code = program.codes[static_cast<std::size_t>(strip.code)];
+      if (code.region == region && (!found || code.rows > found->rows)) found = &code;
+    }
+  return found;
+}
+
+}  // namespace
+
+std::string describe(const Step::Inside& step) {
+  const auto& s = step.schedule;
+  const auto& program = step.executor->program();
+  const ir::Graph& g = *s.graph;
+  const StepFacts& f = step.facts;
+  std::string text = fmt::format(
+      "{}  {} region{} in {} phase{}, {} lane{}, {} barrier{}, {}, memory {} (lower bound {}), lane sums {}, state {}, {}; compiled in {:.1f} ms\n",
+      step.options.name.empty() ? "step" : step.options.name, f.regions, f.regions == 1 ? "" : "s", f.phases, f.phases == 1 ? "" : "s",
+      f.lanes, f.lanes == 1 ? "" : "s", f.lanes > 1 ? f.phases : 0, f.lanes > 1 && f.phases == 1 ? "" : "s", count_text(f.flops, "FLOP"),
+      size_text(static_cast<double>(f.scratch_bytes) * f.lanes + static_cast<double>(f.arena_bytes)),
+      size_text(static_cast<double>(f.lower_bound_bytes)), size_text(static_cast<double>(f.partial_bytes) * f.lanes),
+      size_text(static_cast<double>(f.state_bytes)), cpu::name_of(program.target), f.compile_ms);
+  for (std::size_t p = 0; p < s.phases.size(); ++p) {
+    text += fmt::format("phase {}\n", p);
+    if (const auto* code = code_of(program, p, -1)) {
+      text += "  each lane for itself\n";
+      for (const auto& i : code->instrs) text += instr_text(step, i);
+    }
+    for (std::size_t r = 0; r < s.phases[p].regions.size(); ++r) {
+      const Region& region = s.phases[p].regions[r];
+      text += fmt::format("  region {}  {}; {}\n", r, strips_text(region), count_text(region_flops(g, region), "FLOP"));
+      if (const auto* code = code_of(program, p, static_cast<int>(r)))
+        for (const auto& i : code->instrs) text += instr_text(step, i);
+    }
+  }
+  if (!program.commits.empty()) {
+    text += "then, by the caller\n";
+    for (const auto& i : program.commits) text += instr_text(step, i);
+  }
+  return text;
+}
+
+}  // namespace wr

@@ -1,0 +1,182 @@
+// compile() and run: the pipeline end to end.
+#include "windrow/step.h"
+
+#include <chrono>
+#include <unordered_set>
+
+#include "backend/cpu/target.h"
+#include "base/machine.h"
+#include "base/thread_team.h"
+#include "ir/graph.h"
+#include "passes/passes.h"
+#include "step/inside.h"
+
+namespace wr {
+namespace {
+
+plan::Options plan_options(const CompileOptions& options) {
+  plan::Options o;
+  o.lanes = options.lanes;
+  o.cores = machine().cores;
+  o.l1_bytes = static_cast<std::size_t>(machine().l1d);
+  o.l2_bytes = static_cast<std::size_t>(machine().l2);
+  return o;
+}
+
+int checked_threads(int threads, const std::source_location& where) {
+  if (threads < 0 || threads > kMaxThreads)
+    fail(where, "threads: " + std::to_string(threads) + " is not in 1.." + std::to_string(kMaxThreads));
+  return threads ? threads : default_threads();
+}
+
+StepFacts facts_of(const plan::Schedule& schedule, const cpu::Program& program) {
+  StepFacts f;
+  f.lanes = schedule.lanes;
+  f.phases = static_cast<int>(schedule.phases.size());
+  for (const auto& phase : schedule.phases) {
+    f.regions += static_cast<int>(phase.regions.size());
+    for (const auto& region : phase.regions)
+      for (const auto& m : region.members) f.flops += plan::flops(*schedule.graph, m.node);
+  }
+  for (const auto& code : program.codes) f.instructions += static_cast<int>(code.instrs.size());
+  f.scratch_bytes = program.scratch_bytes;
+  f.partial_bytes = program.partial_bytes;
+  f.arena_bytes = program.arena_bytes;
+  f.lower_bound_bytes = program.scratch_lower_bound * static_cast<std::size_t>(f.lanes) + program.arena_lower_bound;
+  for (int id : schedule.states)
+    f.state_bytes += static_cast<std::size_t>((*schedule.graph)[id].spec.shape.count()) * size_of((*schedule.graph)[id].spec.dtype);
+  return f;
+}
+
+Step make_step(const ir::Graph& traced, const CompileOptions& options, const std::source_location& where) {
+  const auto start = std::chrono::steady_clock::now();
+  auto inside = std::make_unique<Step::Inside>(passes::optimise(traced), options);
+  inside->threads = checked_threads(options.threads, where);
+  inside->executor->reserve_threads(inside->threads);
+  inside->facts.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return Step(std::move(inside));
+}
+
+}  // namespace
+
+Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOptions& o)
+    : options(o), graph(std::move(optimised)), schedule(plan::schedule(*graph, plan_options(o))) {
+  executor.emplace(cpu::lower(schedule, cpu::active_target()));
+  const cpu::Program& program = executor->program();
+  const ir::Graph& g = *schedule.graph;
+  for (std::size_t i = 0; i < schedule.states.size(); ++i) {
+    const auto& variable = g[schedule.states[i]].variable;
+    variables.push_back(variable);
+    executor->bind(program.state_base[i], variable->memory);
+  }
+  for (std::size_t i = 0; i < program.constants.size(); ++i) {
+    constants.push_back(g[program.constants[i]].value);
+    executor->bind(program.constant_base[i], const_cast<void*>(detail::ArrayAccess::read(*constants.back())));
+  }
+  outputs.reserve(g.outputs.size());
+  for (std::size_t i = 0; i < g.outputs.size(); ++i) {
+    const Spec& spec = g[g.outputs[i]].spec;
+    outputs.push_back(Array::zeros(spec.shape, spec.dtype).window());
+    executor->bind(program.output_base[i], detail::ArrayAccess::write_shared(outputs.back()));
+  }
+  facts = facts_of(schedule, program);
+}
+
+Step::Step(std::unique_ptr<Inside> inside) : inside_(std::move(inside)) {}
+Step::Step(Step&&) noexcept = default;
+Step& Step::operator=(Step&&) noexcept = default;
+Step::~Step() = default;
+
+double Step::Results::number() const {
+  const Array& a = arrays_.at(0);
+  if (a.count() != 1) throw Error("the result is " + to_string(Spec{a.dtype(), a.shape()}) + ", not one number");
+  switch (a.dtype()) {
+    case DType::f32:
+      return a.item<float>();
+    case DType::f64:
+      return a.item<double>();
+    case DType::i32:
+      return a.item<std::int32_t>();
+    case DType::u8:
+      return a.item<std::uint8_t>();
+    case DType::boolean:
+      return a.item<bool>();
+  }
+  return 0;
+}
+
+Step::Results Step::run(std::span<const Array* const> arguments) {
+  Inside& s = *inside_;
+  const ir::Graph& g = *s.schedule.graph;
+  const std::string who = s.options.name.empty() ? "step" : s.options.name;
+  if (arguments.size() != g.inputs.size())
+    throw Error(who + ": takes " + std::to_string(g.inputs.size()) + " arguments, got " + std::to_string(arguments.size()));
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const Array& a = *arguments[i];
+    const Spec& want = g[g.inputs[i]].spec;
+    if (a.dtype() != want.dtype || !(a.shape() == want.shape))
+      throw Error(who + ": argument " + std::to_string(i) + " is " + to_string(Spec{a.dtype(), a.shape()}) + ", the step was compiled for " + to_string(want));
+    if (!a.is_contiguous())
+      throw Error(who + ": argument " + std::to_string(i) + " is a strided view; pass " + "its contiguous() copy");
+    s.executor->bind(s.executor->program().input_base[i], const_cast<void*>(detail::ArrayAccess::read(a)));
+  }
+  s.bound = true;
+  return again();
+}
+
+Step::Results Step::again() {
+  Inside& s = *inside_;
+  if (!s.bound && !s.schedule.graph->inputs.empty()) throw Error("again: the step has not been run on arguments yet");
+  s.executor->run(s.threads);
+  return Results(s.outputs);
+}
+
+const Array& Step::output(std::size_t i) const { return inside_->outputs.at(i); }
+int Step::threads() const { return inside_->threads; }
+void Step::set_threads(int threads, std::source_location where) {
+  inside_->threads = checked_threads(threads, where);
+  inside_->executor->reserve_threads(inside_->threads);
+}
+const StepFacts& Step::facts() const { return inside_->facts; }
+std::string Step::describe() const { return wr::describe(*inside_); }
+std::string Step::graph() const { return ir::print(*inside_->graph); }
+
+Step compile(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn, const std::vector<Spec>& specs,
+             const CompileOptions& options, std::source_location where) {
+  if (options.lanes < 0 || options.lanes > kMaxThreads) fail(where, "compile: lanes must be 0.." + std::to_string(kMaxThreads) + ", is " + std::to_string(options.lanes));
+  auto graph = std::make_shared<ir::Graph>();
+  std::vector<Tensor> arguments;
+  for (const Spec& spec : specs) arguments.emplace_back(graph, graph->add_input(spec, where));
+  {
+    const ir::TraceScope trace(graph);
+    for (const Tensor& t : fn(arguments)) {
+      if (!t) fail(where, "compile: the step returned an empty Tensor");
+      if (t.graph() != graph) fail(where, "compile: the step returned a tensor of another trace");
+      graph->outputs.push_back(t.node());
+    }
+  }
+  return make_step(*graph, options, where);
+}
+
+std::vector<Array> eval(const std::vector<Tensor>& tensors, std::source_location where) {
+  if (tensors.empty()) return {};
+  const auto& source = tensors[0].graph();
+  if (!source) fail(where, "eval: an empty Tensor");
+  ir::Graph wanted = *source;
+  wanted.outputs.clear();
+  wanted.updates.clear();
+  if (!wanted.inputs.empty()) fail(where, "eval: the tensor depends on arguments of a step that is being traced; return it from the step");
+  for (const Tensor& t : tensors) {
+    if (t.graph() != source) fail(where, "eval: the tensors belong to different traces");
+    wanted.outputs.push_back(t.node());
+  }
+  Step step = make_step(wanted, {}, where);
+  step.again();
+  std::vector<Array> results;
+  for (std::size_t i = 0; i < tensors.size(); ++i) results.push_back(step.output(i).clone());
+  return results;
+}
+
+Array eval(const Tensor& tensor, std::source_location where) { return eval(std::vector<Tensor>{tensor}, where)[0]; }
+
+}  // namespace wr
