@@ -7,6 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "kernel_speed.h"
+
 namespace wr::cpu {
 namespace {
 
@@ -14,7 +16,8 @@ namespace {
 struct Region {
   std::int64_t low = 0, high = 0;  // first and last element relative to the one with index 0
   Region(const Dims& dims, const Strides& strides) {
-    for (int i = 0; i < dims.rank(); ++i) (strides[i] < 0 ? low : high) += strides[i] * std::max<std::int64_t>(dims[i] - 1, 0);
+    for (int i = 0; i < dims.rank(); ++i)
+      (strides[i] < 0 ? low : high) += strides[i] * std::max<std::int64_t>(dims[i] - 1, 0);
   }
   std::int64_t bytes(int elem) const { return (high - low + 1 + 2 * kGuard) * elem; }
   std::int64_t origin(int elem) const { return (kGuard - low) * elem; }
@@ -60,8 +63,9 @@ void check_copy(const Dims& dims, const Strides& dst_strides, const Strides& src
     auto got = before;
     void* ptr[] = {got.data() + to.origin(elem), source.data() + from.origin(elem)};
     find_copy(params, target)(params, ptr, 0);
-    ASSERT_TRUE(got == want) << name_of(target) << " dims " << to_string(dims) << " dst " << to_string(dst_strides) << " src "
-                             << to_string(src_strides) << " elem " << elem << " kind " << static_cast<int>(params.kind);
+    ASSERT_TRUE(got == want) << name_of(target) << " dims " << to_string(dims) << " dst " << to_string(dst_strides)
+                             << " src " << to_string(src_strides) << " elem " << elem << " kind "
+                             << static_cast<int>(params.kind);
   }
 }
 
@@ -213,6 +217,26 @@ TEST(CopyKernel, PadIsFillThenCopy) {
   find_fill(fill, active_target())(fill, all, 0);
   find_copy(copy, active_target())(copy, middle, 0);
   EXPECT_EQ(out, want);
+}
+
+TEST(CopyKernel, DISABLED_Speed) {
+  SpeedArray<double> from = speed_input<double>(1 << 20), to = from;
+  const auto row = [&](const char* name, const Dims& dims, const Strides& dst, const Strides& src, int elem) {
+    const CopyParams p = make_copy(dims, dst, src, elem);
+    void* ptr[] = {to.data(), from.data()};
+    print_speed(name, 2.0 * elem * static_cast<double>(dims.count()), [&](Target t) { find_copy(p, t)(p, ptr, 0); });
+  };
+  row("copy 144x128 f32 contiguous", {144, 128}, {128, 1}, {128, 1}, 4);
+  row("transpose 144x128 f32", {128, 144}, {144, 1}, {1, 128}, 4);
+  row("transpose 32x128 f32", {128, 32}, {32, 1}, {1, 128}, 4);
+  row("transpose 784x128 f32", {128, 784}, {784, 1}, {1, 128}, 4);
+  row("transpose 144x128 f64", {128, 144}, {144, 1}, {1, 128}, 8);
+  row("transpose 144x128 u8", {128, 144}, {144, 1}, {1, 128}, 1);
+  row("slice 64x100 of 128 columns f32", {64, 100}, {100, 1}, {128, 1}, 4);
+  row("permute [64,196,8] to [196,64,8] f32", {196, 64, 8}, {512, 8, 1}, {8, 1568, 1}, 4);
+  row("repeat a row 64x128 f32", {64, 128}, {128, 1}, {0, 1}, 4);
+  row("repeat a column 64x128 f32", {64, 128}, {128, 1}, {1, 0}, 4);
+  row("every second of 16384 f32", {8192}, {1}, {2}, 4);
 }
 
 }  // namespace

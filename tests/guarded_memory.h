@@ -1,5 +1,5 @@
-// Memory that ends right before a page nobody may touch, with a pattern before it: reads and writes past the end fault, writes
-// before the start are seen by intact().
+// Memory that ends right before a page nobody may touch, with a pattern before it: reads and writes past the end fault,
+// writes before the start are seen by intact().
 #pragma once
 
 #include <sys/mman.h>
@@ -17,7 +17,8 @@ class GuardedMemory {
   explicit GuardedMemory(std::size_t size) : size_(size) {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     length_ = (size + kBefore + page - 1) / page * page + page;
-    map_ = static_cast<unsigned char*>(mmap(nullptr, length_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    map_ =
+        static_cast<unsigned char*>(mmap(nullptr, length_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (map_ == MAP_FAILED) throw std::bad_alloc();
     mprotect(map_ + length_ - page, page, PROT_NONE);
     data_ = map_ + length_ - page - size;

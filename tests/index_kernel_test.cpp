@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernel_speed.h"
+
 namespace wr::cpu {
 namespace {
 
@@ -80,7 +82,8 @@ template <class T>
 void check_index(IndexParams p, int64_t gap, bool wild) {
   p.x_outer_stride = p.axis_size * p.inner + gap;
   auto x = values<T>(p.outer * p.x_outer_stride, 1), updates = values<T>(p.outer * p.count * p.inner, 2);
-  auto shared = indices(p.count, p.axis_size, 3, wild), along = indices(p.outer * p.count * p.inner, p.axis_size, 4, wild);
+  auto shared = indices(p.count, p.axis_size, 3, wild),
+       along = indices(p.outer * p.count * p.inner, p.axis_size, 4, wild);
   std::vector<T> gathered(updates.size()), taken = gathered, scattered = x, put = x;
   if (p.clear)
     for (int64_t o = 0; o < p.outer; ++o)
@@ -125,8 +128,9 @@ TYPED_TEST(IndexKernelOf, GatherScatterTakePut) {
     for (int64_t outer : {0, 1, 3})
       for (int64_t count : {0, 1, 9})
         for (bool wild : {false, true})
-          check_index<TypeParam>({.outer = outer, .axis_size = 5, .inner = inner, .count = count, .clear = count == 9 && wild},
-                                 outer == 3 ? 4 : 0, wild);
+          check_index<TypeParam>(
+              {.outer = outer, .axis_size = 5, .inner = inner, .count = count, .clear = count == 9 && wild},
+              outer == 3 ? 4 : 0, wild);
   check_index<TypeParam>({.outer = 2, .axis_size = 0, .inner = 3, .count = 4}, 0, true);
   check_index<TypeParam>({.outer = 70, .axis_size = 6, .inner = 1, .count = 1}, 0, true);  // one value a row
   check_index<TypeParam>({.outer = 2, .axis_size = 3, .inner = 0, .count = 4, .clear = true}, 0, true);
@@ -162,7 +166,8 @@ void check_embedding(const EmbeddingParams& p, bool wild) {
         if (inside) d_table[k * p.width + c] = plus(d_table[k * p.width + c], d_out[at]);
       }
   for (Target t : available_targets()) {
-    const std::string on = std::string(name_of(t)) + " " + std::string(name_of(type_of<T>)) + " width " + std::to_string(p.width);
+    const std::string on =
+        std::string(name_of(t)) + " " + std::string(name_of(type_of<T>)) + " width " + std::to_string(p.width);
     check<T>(std::vector<T>(sum.size(), T(3)), sum, "embedding_sum " + on, [&](T* out) {
       void* ptr[] = {out, table.data(), idx.data()};
       find_embedding_sum(type_of<T>, t)(p, ptr, 0);
@@ -192,6 +197,33 @@ TEST(IndexKernel, BoolMovesButDoesNotAdd) {
   EXPECT_EQ(find_scatter_add(DType::boolean, active_target()), nullptr);
   EXPECT_EQ(find_put_along_add(DType::boolean, active_target()), nullptr);
   EXPECT_EQ(find_embedding_sum(DType::u8, active_target()), nullptr);
+}
+
+TEST(IndexKernel, DISABLED_Speed) {
+  SpeedArray<float> a = speed_input<float>(1 << 19), b = a;
+  SpeedArray<std::int32_t> idx = speed_input<std::int32_t>(1 << 14);
+  void* ptr[] = {a.data(), b.data(), idx.data()};
+  const IndexParams rows{.axis_size = 97, .inner = 128, .count = 1024, .x_outer_stride = 97 * 128};
+  print_speed("gather 1024 rows of 128 f32", 8.0 * 1024 * 128,
+              [&](Target t) { find_gather(DType::f32, t)(rows, ptr, 0); });
+  print_speed("scatter_add 1024 rows of 128 f32", 12.0 * 1024 * 128,
+              [&](Target t) { find_scatter_add(DType::f32, t)(rows, ptr, 0); });
+  const IndexParams one{.outer = 1024, .axis_size = 97, .inner = 1, .count = 1, .x_outer_stride = 97, .clear = true};
+  print_speed("take_along 1 of 97, 1024 rows f32", 12.0 * 1024,
+              [&](Target t) { find_take_along(DType::f32, t)(one, ptr, 0); });
+  print_speed("put_along_add 1 of 97, 1024 rows", 4.0 * 97 * 1024,
+              [&](Target t) { find_put_along_add(DType::f32, t)(one, ptr, 0); });
+  const OneHotParams classes{1024, 10};
+  void* hot[] = {a.data(), idx.data()};
+  print_speed("one_hot 1024x10 f32", 44.0 * 1024, [&](Target t) { find_one_hot(DType::f32, t)(classes, hot, 0); });
+  for (int64_t width : {16, 128}) {
+    const EmbeddingParams p{.rows = 256, .terms = 20, .entries = 97, .width = width};
+    const std::string shape = " 256x20, width " + std::to_string(width);
+    const double bytes = 4.0 * 256 * 20 * static_cast<double>(width);
+    print_speed("embedding_sum" + shape, bytes, [&](Target t) { find_embedding_sum(DType::f32, t)(p, ptr, 0); });
+    print_speed("embedding_scatter" + shape, 2 * bytes,
+                [&](Target t) { find_embedding_scatter(DType::f32, t)(p, ptr, 0); });
+  }
 }
 
 }  // namespace

@@ -114,7 +114,8 @@ TEST(GraphText, ErrorsNameLineColumnAndWhatWasExpected) {
       {x + "%1 = frobnicate(%0) : f32[4,3]", "line 2, column 6: unknown op 'frobnicate'"},
       {x + "%1 = neg(%1) : f32[4,3]", "line 2, column 10: %1 is not defined above"},
       {x + "%1 = neg(%0) : f32[4,4]", "line 2, column 6: neg: the type is f32[4,3], not f32[4,4]"},
-      {x + "%1 = neg(%0) {real=[1]} : f32[4,3]", "line 2, column 15: expected 'ints=[', 'reals=[' or 'text=', found 'r'"},
+      {x + "%1 = neg(%0) {real=[1]} : f32[4,3]",
+       "line 2, column 15: expected 'ints=[', 'reals=[' or 'text=', found 'r'"},
       {x + "%1 = neg(%0) : f32[4,3] hm", "line 2, column 25: expected the end of the line, found 'h'"},
       {x + "%1 = input 0 : f32[4,3]", "line 2, column 1: this node is equal to %0"},
       {x + "%1 = input 0 : f32[2]", "line 2, column 22: the positions of the inputs are not 0 to 1"},
@@ -167,7 +168,7 @@ TEST(GraphText, DamagedTextNeverCrashes) {
   EXPECT_GT(parsed, 100);  // damage inside a name or a number can be harmless
 }
 
-// ---- verify ----------------------------------------------------------------------------------------------------------------
+// ---- verify -----------------------------------------------------------------------------------------------------
 
 std::string verify_message(const Graph& graph) {
   try {
@@ -200,7 +201,8 @@ TEST(GraphVerify, FindsWhatIsWrong) {
             "invalid graph: operand %2 does not stand before its use\n  %2 = neg(%2) : f32[4,3]");
   EXPECT_NE(broken([](Graph& g) { g.add_node(node_of(Op::add, f32(4, 3), {0})); }).find("expected 2 operands"),
             std::string::npos);
-  EXPECT_NE(broken([](Graph& g) { g.add_node(node_of(Op::constant, f32(4), {})); }).find("has a value"), std::string::npos);
+  EXPECT_NE(broken([](Graph& g) { g.add_node(node_of(Op::constant, f32(4), {})); }).find("has a value"),
+            std::string::npos);
   EXPECT_NE(broken([](Graph& g) {
               ir::Node wrong = g[1];
               wrong.spec = f32(4);
@@ -208,7 +210,10 @@ TEST(GraphVerify, FindsWhatIsWrong) {
             }).find("its variable is f32[3]"),
             std::string::npos);
   EXPECT_EQ(broken([](Graph& g) { g.outputs = {7}; }), "invalid graph: an output is %7, there are 2 nodes");
-  EXPECT_NE(broken([](Graph& g) { g.updates = {{1, 0}}; }).find("it updates a state that is f32[3]"), std::string::npos);
+  EXPECT_NE(broken([](Graph& g) {
+              g.updates = {{1, 0}};
+            }).find("it updates a state that is f32[3]"),
+            std::string::npos);
   EXPECT_NE(broken([](Graph& g) { g.updates = {{0, 0}}; }).find("only a state can be updated"), std::string::npos);
   EXPECT_NE(broken([](Graph& g) { g.inputs = {1}; }).find("argument 0 is not the input"), std::string::npos);
 }

@@ -1,5 +1,5 @@
-// Random kernels: known answers of Philox, every element against the scalar definition, the same bits at every split and on
-// every SIMD target, and the moments of each distribution.
+// Random kernels: known answers of Philox, every element against the scalar definition, the same bits at every split
+// and on every SIMD target, and the moments of each distribution.
 #include "backend/cpu/random.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +8,8 @@
 #include <cstring>
 #include <string>
 #include <vector>
+
+#include "kernel_speed.h"
 
 namespace wr::cpu {
 namespace {
@@ -50,9 +52,12 @@ struct Plain {
     constexpr bool f64 = sizeof(T) == 8;
     constexpr double kTurn = 6.283185307179586;
     switch (distribution) {
-      case Distribution::uniform: return f64 ? (bits64(e) >> 11) * 0x1p-53 : (bits32(e) >> 8) * 0x1p-24;
-      case Distribution::bernoulli: return bits32(e) < p.probability * 0x1p32 ? 1 : 0;
-      case Distribution::integer: return static_cast<double>(std::uint64_t{bits32(e)} * p.bound >> 32);
+      case Distribution::uniform:
+        return f64 ? (bits64(e) >> 11) * 0x1p-53 : (bits32(e) >> 8) * 0x1p-24;
+      case Distribution::bernoulli:
+        return bits32(e) < p.probability * 0x1p32 ? 1 : 0;
+      case Distribution::integer:
+        return static_cast<double>(std::uint64_t{bits32(e)} * p.bound >> 32);
       case Distribution::normal: {
         const int64_t even = e & ~int64_t{1};
         const double u = f64 ? static_cast<double>((bits64(even) >> 11) + 1) * 0x1p-53 : (bits32(even) + 0.5) * 0x1p-32;
@@ -88,15 +93,22 @@ void check_elements(Distribution distribution, double tolerance) {
     for (int64_t rows : {0, 1, 2, 5})
       for (int64_t outer : {1, 3})
         for (int64_t row0 : {0, 3}) {
-          const RandomParams p{.seed = 0x123456789abcdefu, .stream = 7, .outer = outer, .extent = row0 == 0 ? rows : 9,
-                               .rows = rows, .inner = inner, .probability = 0.3, .bound = 100};
+          const RandomParams p{.seed = 0x123456789abcdefu,
+                               .stream = 7,
+                               .outer = outer,
+                               .extent = row0 == 0 ? rows : 9,
+                               .rows = rows,
+                               .inner = inner,
+                               .probability = 0.3,
+                               .bound = 100};
           const Plain plain{p, -5};
           for (Target target : available_targets()) {
             const auto got = draw<T>(distribution, p, -5, row0, target);
             for (int64_t i = 0; i < static_cast<int64_t>(got.size()); ++i) {
               const int64_t e = (i / (rows * inner) * p.extent + row0) * inner + i % (rows * inner);
               ASSERT_NEAR(static_cast<double>(got[i]), plain.value<T>(distribution, e), tolerance)
-                  << name_of(target) << " " << name_of(dtype_of<T>) << " inner " << inner << " rows " << rows << " at " << i;
+                  << name_of(target) << " " << name_of(dtype_of<T>) << " inner " << inner << " rows " << rows << " at "
+                  << i;
             }
           }
         }
@@ -127,8 +139,8 @@ TEST(RandomKernel, LargeElementNumbers) {
 
 template <class T>
 void check_same_everywhere(Distribution distribution) {
-  const RandomParams whole{.seed = 99, .stream = 1, .outer = 3, .extent = 61, .rows = 61, .inner = 37, .probability = 0.7,
-                           .bound = 200};
+  const RandomParams whole{
+      .seed = 99, .stream = 1, .outer = 3, .extent = 61, .rows = 61, .inner = 37, .probability = 0.7, .bound = 200};
   const auto want = draw<T>(distribution, whole, 12, 0, available_targets().front());
   for (Target target : available_targets()) {
     ASSERT_TRUE(same_bits(draw<T>(distribution, whole, 12, 0, target), want)) << name_of(target);
@@ -286,6 +298,25 @@ TEST(RandomKernel, Iota) {
           check_iota<std::int32_t>({outer, rows, inner, -2, 3, strip}, 4);
           check_iota<std::uint8_t>({outer, rows, inner, 1, 2, strip}, 4);
         }
+}
+
+TEST(RandomKernel, DISABLED_Speed) {
+  SpeedArray<double> out(8192);
+  std::int32_t step = 1;
+  void* ptr[] = {out.data(), &step};
+  const RandomParams p{.seed = 1, .extent = 8192, .rows = 8192, .bound = 10};
+  const auto row = [&](const std::string& name, Distribution distribution, DType dtype) {
+    print_speed(name + " " + std::string(name_of(dtype)) + ", 8192 numbers",
+                8192.0 * static_cast<double>(size_of(dtype)),
+                [&](Target t) { find_random(distribution, dtype, t)(p, ptr, 0); });
+  };
+  row("uniform", Distribution::uniform, DType::f32);
+  row("uniform", Distribution::uniform, DType::f64);
+  row("normal", Distribution::normal, DType::f32);
+  row("normal", Distribution::normal, DType::f64);
+  row("bernoulli", Distribution::bernoulli, DType::f32);
+  row("bernoulli", Distribution::bernoulli, DType::u8);
+  row("integer", Distribution::integer, DType::i32);
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "kernel_speed.h"
+
 namespace wr::cpu {
 namespace {
 
@@ -18,9 +20,9 @@ using std::int64_t;
 
 std::string text(const WindowParams& p) {
   std::ostringstream s;
-  s << "batch " << p.batch << " in " << p.in_h << "x" << p.in_w << "x" << p.channels << " out " << p.out_h << "x" << p.out_w
-    << " kernel " << p.kernel_h << "x" << p.kernel_w << " stride " << p.stride_h << "," << p.stride_w << " pad " << p.pad_top
-    << "," << p.pad_left << " dilation " << p.dilation_h << "," << p.dilation_w;
+  s << "batch " << p.batch << " in " << p.in_h << "x" << p.in_w << "x" << p.channels << " out " << p.out_h << "x"
+    << p.out_w << " kernel " << p.kernel_h << "x" << p.kernel_w << " stride " << p.stride_h << "," << p.stride_w
+    << " pad " << p.pad_top << "," << p.pad_left << " dilation " << p.dilation_h << "," << p.dilation_w;
   return s.str();
 }
 
@@ -52,10 +54,11 @@ int64_t cols_at(const WindowParams& p, int64_t b, int64_t oh, int64_t ow, int64_
 
 template <class T>
 std::vector<T> unfold_plain(const WindowParams& p, const std::vector<T>& x, std::vector<T> cols) {
-  for_each_position(p, [&](int64_t b, int64_t oh, int64_t ow, int64_t kh, int64_t kw, int64_t ih, int64_t iw, bool inside) {
-    for (int64_t c = 0; c < p.channels; ++c)
-      cols[cols_at(p, b, oh, ow, kh, kw) + c] = inside ? x[x_at(p, b, ih, iw) + c] : T(0);
-  });
+  for_each_position(
+      p, [&](int64_t b, int64_t oh, int64_t ow, int64_t kh, int64_t kw, int64_t ih, int64_t iw, bool inside) {
+        for (int64_t c = 0; c < p.channels; ++c)
+          cols[cols_at(p, b, oh, ow, kh, kw) + c] = inside ? x[x_at(p, b, ih, iw) + c] : T(0);
+      });
   return cols;
 }
 
@@ -71,10 +74,12 @@ std::vector<T> fold_plain(const WindowParams& p, const std::vector<T>& cols, std
   // In order of kh, then kw at every pixel, as documented.
   for (int64_t kh = 0; kh < p.kernel_h; ++kh)
     for (int64_t kw = 0; kw < p.kernel_w; ++kw)
-      for_each_position(p, [&](int64_t b, int64_t oh, int64_t ow, int64_t h, int64_t w, int64_t ih, int64_t iw, bool inside) {
-        if (!inside || h != kh || w != kw) return;
-        for (int64_t c = 0; c < p.channels; ++c) x[x_at(p, b, ih, iw) + c] += cols[cols_at(p, b, oh, ow, kh, kw) + c];
-      });
+      for_each_position(
+          p, [&](int64_t b, int64_t oh, int64_t ow, int64_t h, int64_t w, int64_t ih, int64_t iw, bool inside) {
+            if (!inside || h != kh || w != kw) return;
+            for (int64_t c = 0; c < p.channels; ++c)
+              x[x_at(p, b, ih, iw) + c] += cols[cols_at(p, b, oh, ow, kh, kw) + c];
+          });
   return x;
 }
 
@@ -118,7 +123,8 @@ bool same(const std::vector<T>& a, const std::vector<T>& b) {
 constexpr int64_t kGuard = 40;
 constexpr double kGuardValue = -77;
 
-// Runs a kernel into a guarded destination. Inputs are copied to blocks of exactly their size, for the sanitizer's sake.
+// Runs a kernel into a guarded destination. Inputs are copied to blocks of exactly their size, for the sanitizer's
+// sake.
 template <class T>
 void check(WindowKernel kernel, const WindowParams& p, const std::vector<T>& want, std::vector<std::vector<T>> inputs,
            const std::string& what) {
@@ -132,7 +138,8 @@ void check(WindowKernel kernel, const WindowParams& p, const std::vector<T>& wan
 
 template <class T>
 void check_columns(const WindowParams& p) {
-  const auto x = random_values<T>(x_size(p), Values::normal, 1), cols = random_values<T>(out_size(p), Values::normal, 2);
+  const auto x = random_values<T>(x_size(p), Values::normal, 1),
+             cols = random_values<T>(out_size(p), Values::normal, 2);
   const std::vector<T> gap_x(x_size(p), T(kGuardValue)), gap_cols(out_size(p), T(kGuardValue));
   const auto want_cols = unfold_plain(p, x, gap_cols), want_x = fold_plain(p, cols, gap_x);
   for (Target target : available_targets()) {
@@ -166,7 +173,8 @@ void check_pool(const WindowParams& p, Values kind) {
 
 void check_all(const WindowParams& p, int64_t gap = 0) {
   WindowParams columns = with_dense_columns(p), pool = with_dense_pool(p);
-  columns.x_batch_stride += gap, columns.out_batch_stride += gap, pool.x_batch_stride += gap, pool.out_batch_stride += gap;
+  columns.x_batch_stride += gap, columns.out_batch_stride += gap, pool.x_batch_stride += gap,
+      pool.out_batch_stride += gap;
   check_columns<float>(columns);
   check_columns<double>(columns);
   for (Values kind : {Values::normal, Values::ties, Values::with_nan}) {
@@ -228,7 +236,8 @@ TEST(WindowKernel, RandomShapes) {
 // <fold(c), x> == <c, unfold(x)>: the two are adjoint whatever the reference says.
 TEST(WindowKernel, FoldIsTheAdjointOfUnfold) {
   const WindowParams p = with_dense_columns(square_window(3, 9, 6, 3, 2, 1));
-  auto x = random_values<double>(x_size(p), Values::normal, 1), cols = random_values<double>(out_size(p), Values::normal, 2);
+  auto x = random_values<double>(x_size(p), Values::normal, 1),
+       cols = random_values<double>(out_size(p), Values::normal, 2);
   std::vector<double> folded(x.size()), unfolded(cols.size());
   void* fold[] = {folded.data(), cols.data()};
   void* unfold[] = {unfolded.data(), x.data()};
@@ -243,6 +252,37 @@ TEST(WindowKernel, FoldIsTheAdjointOfUnfold) {
 TEST(WindowKernel, OnlyFloatsHaveKernels) {
   for (DType t : {DType::i32, DType::u8, DType::boolean}) EXPECT_EQ(find_unfold(t, active_target()), nullptr);
   EXPECT_EQ(find_max_pool(DType::i32, active_target()), nullptr);
+}
+
+TEST(WindowKernel, DISABLED_Speed) {
+  SpeedArray<float> a = speed_input<float>(8 << 20), b = a, c = a;
+  void* ptr[] = {a.data(), b.data(), c.data()};
+  const auto columns = [&](const std::string& shape, WindowParams p) {
+    p = with_dense_columns(p);
+    const double bytes = 4.0 * static_cast<double>(x_size(p) + out_size(p));
+    print_speed("unfold " + shape, bytes, [&](Target t) { find_unfold(DType::f32, t)(p, ptr, 0); });
+    print_speed("fold " + shape, bytes, [&](Target t) { find_fold(DType::f32, t)(p, ptr, 0); });
+  };
+  columns("64x14x14x8 3x3 same", square_window(64, 14, 8, 3, 1, 1));
+  columns("8x14x14x8 3x3 same", square_window(8, 14, 8, 3, 1, 1));
+  columns("8x28x28x1 3x3 same", square_window(8, 28, 1, 3, 1, 1));
+  columns("8x32x32x3 3x3 same", square_window(8, 32, 3, 3, 1, 1));
+  columns("8x14x14x16 3x3 same", square_window(8, 14, 16, 3, 1, 1));
+  columns("8x28x28x8 3x3 stride 2", square_window(8, 28, 8, 3, 2, 1));
+  const auto pool = [&](const std::string& shape, WindowParams p) {
+    p = with_dense_pool(p);
+    const double x = 4.0 * static_cast<double>(x_size(p)), out = 4.0 * static_cast<double>(out_size(p));
+    print_speed("max_pool " + shape, x + out, [&](Target t) { find_max_pool(DType::f32, t)(p, ptr, 0); });
+    print_speed("max_pool_pick " + shape, 2 * x + out, [&](Target t) { find_max_pool_pick(DType::f32, t)(p, ptr, 0); });
+    print_speed("max_pool_scatter " + shape, 2 * x + out,
+                [&](Target t) { find_max_pool_scatter(DType::f32, t)(p, ptr, 0); });
+  };
+  pool("64x28x28x8 2x2", square_window(64, 28, 8, 2, 2, 0));
+  pool("8x28x28x8 2x2", square_window(8, 28, 8, 2, 2, 0));
+  pool("8x28x28x16 2x2", square_window(8, 28, 16, 2, 2, 0));
+  pool("8x28x28x32 2x2", square_window(8, 28, 32, 2, 2, 0));
+  pool("8x28x28x1 2x2", square_window(8, 28, 1, 2, 2, 0));
+  pool("8x28x28x8 3x3 stride 2", square_window(8, 28, 8, 3, 2, 1));
 }
 
 }  // namespace

@@ -2,11 +2,11 @@
 // Usage: gemm [f32|f64] [MxKxN[t|u][+] ...]   t: A transposed, u: B transposed, +: accumulate.
 // Each figure is the best of many short blocks, for machines that others use at the same time. docs/gemm.md says how to
 // build it: a program of its own, so that it needs nothing but the kernels.
+#include <time.h>
+
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,11 +14,15 @@
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using wr::cpu::Gemm;
 using wr::cpu::GemmShape;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+// The thread's own time: what other programs take of the core meanwhile does not count.
+double seconds_used() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 struct Buffer {
   explicit Buffer(std::size_t bytes) : memory(std::aligned_alloc(64, (bytes + 127) / 64 * 64)) {}
@@ -41,9 +45,9 @@ double best_seconds(const Gemm& gemm, const void* a, const void* b, void* c, voi
   const double budget = flops < 1e8 ? 0.1 : 1.0;
   double best = 1e9;
   for (double spent = 0; spent < budget;) {
-    const auto start = Clock::now();
+    const double start = seconds_used();
     for (int i = 0; i < calls; ++i) gemm(a, b, c, scratch);
-    const double taken = seconds_since(start);
+    const double taken = seconds_used() - start;
     best = std::min(best, taken / calls);
     spent += taken;
   }

@@ -73,12 +73,12 @@ class State {
 class Operand {
  public:
   using Where = std::source_location;
-  Operand(const Tensor& t, Where where = Where::current()) : tensor(t), where(where) {}   // NOLINT
-  Operand(const State& s, Where where = Where::current()) : tensor(s), where(where) {}    // NOLINT
-  Operand(const Array& a, Where where = Where::current()) : tensor(a), where(where) {}    // NOLINT
+  Operand(const Tensor& t, Where at = Where::current()) : tensor(t), where(at) {}   // NOLINT
+  Operand(const State& s, Where at = Where::current()) : tensor(s), where(at) {}    // NOLINT
+  Operand(const Array& a, Where at = Where::current()) : tensor(a), where(at) {}    // NOLINT
   template <class N>
     requires std::is_arithmetic_v<N>
-  Operand(N n, Where where = Where::current()) : number(static_cast<double>(n)), where(where) {}  // NOLINT
+  Operand(N n, Where at = Where::current()) : number(static_cast<double>(n)), where(at) {}  // NOLINT
 
   Tensor tensor;
   double number = 0;
@@ -111,8 +111,6 @@ inline Tensor operator<(const Operand& a, const Operand& b) { return lt(a, b); }
 inline Tensor operator<=(const Operand& a, const Operand& b) { return le(a, b); }
 inline Tensor operator>(const Operand& a, const Operand& b) { return gt(a, b); }
 inline Tensor operator>=(const Operand& a, const Operand& b) { return ge(a, b); }
-inline Tensor operator&&(const Operand& a, const Operand& b) { return logical_and(a, b); }
-inline Tensor operator||(const Operand& a, const Operand& b) { return logical_or(a, b); }
 
 // ---- reductions: over the given axes (negative count from the end), over all axes when none is given ---------------------
 struct Axes {

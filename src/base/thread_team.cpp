@@ -120,19 +120,14 @@ const int ThreadTeam::s_fork_handlers = pthread_atfork(
 void ThreadTeam::forget_threads() noexcept {
   threads_ = 1;
   last_members_ = 1;
-  turn_.store(0, std::memory_order_relaxed);
+  tickets_.store(0, std::memory_order_relaxed);
+  serving_.reset(0);
 }
 
-// A futex mutex: one atomic operation to take it and one to give it back when nobody else wants it.
-void ThreadTeam::take_turn() noexcept {
-  std::uint32_t expected = 0;
-  if (turn_.compare_exchange_strong(expected, 1, std::memory_order_acquire)) return;
-  while (turn_.exchange(2, std::memory_order_acquire) != 0) turn_.wait(2, std::memory_order_relaxed);
-}
+// First come, first served: a loop of runs on one thread must not keep another's, or a fork, waiting for ever.
+void ThreadTeam::take_turn() noexcept { serving_.await(tickets_.fetch_add(1, std::memory_order_relaxed), false); }
 
-void ThreadTeam::end_turn() noexcept {
-  if (turn_.exchange(0, std::memory_order_release) == 2) turn_.notify_one();
-}
+void ThreadTeam::end_turn() noexcept { serving_.raise(serving_.count() + 1); }
 
 void ThreadTeam::reserve(int members) {
   if (members < 1 || members > kMaxThreads) {
@@ -234,8 +229,8 @@ void ThreadTeam::barrier(int members) noexcept {
 
 ThreadTeam::~ThreadTeam() {
   // exit() may be called inside a body, or while another thread runs one: such threads end with the process instead.
-  std::uint32_t expected = 0;
-  if (t_self.member >= 0 || !turn_.compare_exchange_strong(expected, 1, std::memory_order_acquire)) return;
+  if (t_self.member >= 0 || serving_.count() != (tickets_.load(std::memory_order_relaxed) & 0x7fffffff)) return;
+  take_turn();
   for (int m = 1; m < threads_; ++m) {
     slots_[m]->body = nullptr;
     slots_[m]->start.raise(slots_[m]->start.count() + 1);

@@ -82,7 +82,9 @@ class ThreadTeam {
   int last_members_ = 1;
   std::uint32_t count_ = 0;  // the barrier count at which the next run begins
   int cores_ = 1;
-  alignas(128) std::atomic<std::uint32_t> turn_{0};  // 0 free, 1 taken, 2 taken and somebody waits
+  // Callers' turns: each draws a ticket and waits until it is served.
+  alignas(128) std::atomic<std::uint32_t> tickets_{0};
+  Signal serving_;
 };
 
 }  // namespace wr

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// ---- elements and arrays -----------------------------------------------------------------------------------------------
+// ---- elements and arrays ----------------------------------------------------------------------------------------
 template <class T>
 Elements read_as(const Array& array) {
   const auto values = array.to_vector<T>();
@@ -68,7 +68,8 @@ void round_to(DType dtype, Elements& elements, Rounding rounding) {
       return;
     case DType::i32:
       for (double& e : elements)
-        e = static_cast<std::int32_t>(static_cast<std::uint32_t>(static_cast<std::int64_t>(std::fmod(e, 4294967296.0))));
+        e = static_cast<std::int32_t>(
+            static_cast<std::uint32_t>(static_cast<std::int64_t>(std::fmod(e, 4294967296.0))));
       return;
     case DType::u8:
       for (double& e : elements) e = static_cast<std::uint8_t>(static_cast<std::int64_t>(std::fmod(e, 256.0)));
@@ -79,9 +80,11 @@ void round_to(DType dtype, Elements& elements, Rounding rounding) {
   }
 }
 
-// ---- elementwise -------------------------------------------------------------------------------------------------------
+// ---- elementwise ------------------------------------------------------------------------------------------------
 /// The fraction is cut off, what is out of range becomes the nearest number in range, NaN becomes 0.
-double to_integer(double x, double low, double high) { return std::isnan(x) ? 0 : std::clamp(std::trunc(x), low, high); }
+double to_integer(double x, double low, double high) {
+  return std::isnan(x) ? 0 : std::clamp(std::trunc(x), low, high);
+}
 
 double cast_to(DType dtype, double x) {
   switch (dtype) {
@@ -122,7 +125,7 @@ Elements evaluate_elementwise(const Call& call) {
   return out;
 }
 
-// ---- reductions --------------------------------------------------------------------------------------------------------
+// ---- reductions -------------------------------------------------------------------------------------------------
 double start_of(Op op, DType dtype) {
   const double largest = is_floating(dtype) ? kInfinity : std::numeric_limits<std::int32_t>::max();
   const double smallest = is_floating(dtype) ? -kInfinity : std::numeric_limits<std::int32_t>::min();
@@ -161,7 +164,7 @@ Elements evaluate_arg(const Call& call) {
   return out;
 }
 
-// ---- einsum ------------------------------------------------------------------------------------------------------------
+// ---- einsum -----------------------------------------------------------------------------------------------------
 /// The product of the operands' elements at every combination of the labels' indices, added to the result's element.
 Elements evaluate_einsum(const Call& call) {
   const std::string& spec = call.node.attrs.text;
@@ -201,7 +204,7 @@ Elements evaluate_einsum(const Call& call) {
   }
 }
 
-// ---- rearranging: each result element is one operand element -------------------------------------------------------------
+// ---- rearranging: each result element is one operand element ----------------------------------------------------
 Elements evaluate_rearranging(const Call& call) {
   const int rank = call.out().shape.rank();
   const Shape& x = call.shape(0);
@@ -251,7 +254,7 @@ Elements evaluate_iota(const Call& call) {
   return out;
 }
 
-// ---- all ---------------------------------------------------------------------------------------------------------------
+// ---- all --------------------------------------------------------------------------------------------------------
 Elements evaluate_op(const Call& call) {
   const Op op = call.node.op;
   if (is_elementwise(op)) return evaluate_elementwise(call);
@@ -305,8 +308,8 @@ class Interpreter {
 
   Interpretation run() {
     if (inputs_.size() != graph_.inputs.size())
-      throw Error("the graph has " + std::to_string(graph_.inputs.size()) + " inputs, " + std::to_string(inputs_.size()) +
-                  " arrays are given");
+      throw Error("the graph has " + std::to_string(graph_.inputs.size()) + " inputs, " +
+                  std::to_string(inputs_.size()) + " arrays are given");
     for (int id = 0; id < graph_.size(); ++id) values_.push_back(value_of(graph_[id]));
     Interpretation result;
     for (int id : graph_.outputs) result.outputs.push_back(array_of(id));

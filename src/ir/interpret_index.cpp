@@ -94,10 +94,10 @@ Elements embedding_grad(const Call& call) {
   return out;
 }
 
-// ---- windows -----------------------------------------------------------------------------------------------------------
+// ---- windows ----------------------------------------------------------------------------------------------------
 /// Where element (y, x) of window (row, column) stands in the image; false if that is outside.
-bool in_image(const Call& call, const Shape& image, std::int64_t row, std::int64_t column, std::int64_t y, std::int64_t x,
-              Dims& at) {
+bool in_image(const Call& call, const Shape& image, std::int64_t row, std::int64_t column, std::int64_t y,
+              std::int64_t x, Dims& at) {
   const auto& w = call.ints();  // height, width, strides, dilations, padding top, bottom, left, right
   at[1] = row * w[2] + y * w[4] - w[6];
   at[2] = column * w[3] + x * w[5] - w[8];

@@ -1,10 +1,12 @@
-// Reads the text that print() writes. The text is not trusted: whatever is wrong with it is an Error that names the line,
-// the column and what was expected there.
+// Reads the text that print() writes. The text is not trusted: whatever is wrong with it is an Error that names the
+// line, the column and what was expected there.
 //
-//   graph   = ["graph" "scopes=" INT "random_streams=" INT] {node} ["outputs" list of REF] ["updates" list of REF "<-" REF]
-//   node    = REF "=" value ":" TYPE "[" sizes "]" ["scope=" INT] ["copy=" INT] ["gradient"] ["@" source line, not kept]
-//   value   = "input" INT | "state" STRING ["#" INT] | "constant" "[" numbers "]" | OP "(" list of REF ")" [attrs]
-//   attrs   = "{" list of ("ints=" "[" numbers "]" | "reals=" "[" numbers "]" | "text=" STRING) "}"
+// clang-format off
+//   graph   = ["graph" "scopes=" INT "random_streams=" INT] {node} ["outputs" REFS] ["updates" list of REF "<-" REF]
+//   node    = REF "=" value ":" TYPE "[" sizes "]" ["scope=" INT] ["copy=" INT] ["gradient"] ["@" source line]
+//   value   = "input" INT | "state" STRING ["#" INT] | "constant" "[" numbers "]" | OP "(" REFS ")" [attrs]
+//   attrs   = "{" list of ("ints=[" numbers "]" | "reals=[" numbers "]" | "text=" STRING) "}"
+// clang-format on
 //
 // Blank lines, and lines that begin with "//", are skipped.
 #include <charconv>
@@ -39,7 +41,7 @@ class Parser {
   }
 
  private:
-  // ---- characters ----------------------------------------------------------------------------------------------------
+  // ---- characters -----------------------------------------------------------------------------------------------
   bool at_end() const { return at_ == text_.size(); }
   char peek() const { return at_end() ? '\0' : text_[at_]; }
 
@@ -106,7 +108,7 @@ class Parser {
     return false;
   }
 
-  // ---- tokens --------------------------------------------------------------------------------------------------------
+  // ---- tokens ---------------------------------------------------------------------------------------------------
   template <class Number>
   Number number(const char* what) {
     skip_blanks();
@@ -200,7 +202,7 @@ class Parser {
     return out;
   }
 
-  // ---- lines ---------------------------------------------------------------------------------------------------------
+  // ---- lines ----------------------------------------------------------------------------------------------------
   void header() {
     expect("scopes=");
     graph_->scopes = small("a number");
@@ -316,8 +318,8 @@ class Parser {
       values.push_back(static_cast<T>(value));
     });
     if (std::ssize(values) != spec.shape.count())
-      error_at(start, "expected " + std::to_string(spec.shape.count()) + " elements for " + to_string(spec) + ", found " +
-                          std::to_string(values.size()));
+      error_at(start, "expected " + std::to_string(spec.shape.count()) + " elements for " + to_string(spec) +
+                          ", found " + std::to_string(values.size()));
     return std::make_shared<const Array>(Array::from(values, spec.shape));
   }
 

@@ -1,4 +1,5 @@
-// What must hold of every graph. Run after each pass in debug builds: a pass that breaks a rule is found at once, by name.
+// What must hold of every graph. Run after each pass in debug builds: a pass that breaks a rule is found at once, by
+// name.
 #include "ir/graph.h"
 
 namespace wr::ir {
@@ -64,12 +65,14 @@ class Verifier {
   void axes(int id, const std::vector<Spec>& in) const {
     const Node& node = graph_[id];
     const AxisMap map = definition(node.op).axes(node.spec, in, node.attrs);
-    if (map.operand.size() != in.size()) wrong(id, "the axis map covers " + std::to_string(map.operand.size()) + " operands");
+    if (map.operand.size() != in.size())
+      wrong(id, "the axis map covers " + std::to_string(map.operand.size()) + " operands");
     std::vector<std::int64_t> group_sizes;
     for (std::size_t i = 0; i < in.size(); ++i) {
       const Dims& entries = map.operand[i];
       const std::string which = "the axis map of operand " + std::to_string(i);
-      if (entries.rank() != in[i].shape.rank()) wrong(id, which + " covers " + std::to_string(entries.rank()) + " axes");
+      if (entries.rank() != in[i].shape.rank())
+        wrong(id, which + " covers " + std::to_string(entries.rank()) + " axes");
       Dims seen;
       for (int axis = 0; axis < entries.rank(); ++axis) {
         const auto entry = entries[axis];

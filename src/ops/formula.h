@@ -1,6 +1,6 @@
 // The rows of elementwise.def as something to iterate: an enum, a table of facts and the oracle in double.
-// The formulas are generic over a math policy: a number type with operators and functions found by argument-dependent lookup.
-// Here stand the policies Real (double) and Cost (counts operations); the SIMD one is backend/cpu/math-inl.h.
+// The formulas are generic over a math policy: a number type with operators and functions found by argument-dependent
+// lookup. Here stand the policies Real (double) and Cost (counts operations); the SIMD one is backend/cpu/math-inl.h.
 #pragma once
 
 #include <algorithm>
@@ -39,18 +39,21 @@ struct Row {
   std::string_view name, doc;
   int arity = 0;
   Types types = Types::floats;
-  bool to_bool = false;         ///< the result is bool whatever the operands are
-  Interval domain[kMaxArity];   ///< where the tests draw each operand from
-  double tolerance = 0;         ///< of the f32 kernel in units of 2^-24, of the f64 kernel in units of 2^-53
-  bool absolute = false;        ///< the tolerance bounds |error| / max(1, |result|), else |error| / |result|
-  int cost = 0;                 ///< about how many vector instructions the formula takes
+  bool to_bool = false;        ///< the result is bool whatever the operands are
+  Interval domain[kMaxArity];  ///< where the tests draw each operand from
+  double tolerance = 0;        ///< of the f32 kernel in units of 2^-24, of the f64 kernel in units of 2^-53
+  bool absolute = false;       ///< the tolerance bounds |error| / max(1, |result|), else |error| / |result|
+  int cost = 0;                ///< about how many vector instructions the formula takes
 };
 
 constexpr bool accepts(Types types, DType dtype) {
   switch (types) {
-    case Types::floats: return dtype == DType::f32 || dtype == DType::f64;
-    case Types::numbers: return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i32;
-    case Types::booleans: return dtype == DType::boolean;
+    case Types::floats:
+      return dtype == DType::f32 || dtype == DType::f64;
+    case Types::numbers:
+      return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i32;
+    case Types::booleans:
+      return dtype == DType::boolean;
   }
   return false;
 }
@@ -202,7 +205,8 @@ constexpr int as_count(Cost cost) { return cost.count; }
 /// The row's facts. A negative bound in elementwise.def means an absolute one.
 constexpr Row make_row(std::string_view name, std::string_view doc, Types types, bool to_bool,
                        std::initializer_list<Interval> domain, double bound, Cost cost) {
-  Row row{name, doc, static_cast<int>(domain.size()), types, to_bool, {}, bound < 0 ? -bound : bound, bound < 0, cost.count};
+  Row row{name,      doc,       static_cast<int>(domain.size()), types, to_bool, {}, bound < 0 ? -bound : bound,
+          bound < 0, cost.count};
   int i = 0;
   for (Interval d : domain) row.domain[i++] = d;
   return row;
@@ -210,7 +214,8 @@ constexpr Row make_row(std::string_view name, std::string_view doc, Types types,
 
 #define FLOATS Types::floats
 #define NUMBERS Types::numbers
-#define DOMAIN(low, high) Interval{low, high}
+#define DOMAIN(low, high) \
+  Interval { low, high }
 #define WINDROW_UNARY(name, types, doc, formula, dx, domain, bound) \
   make_row(#name, doc, types, false, {domain}, bound, Formula<Elementwise::name>::evaluate(Cost())),
 #define WINDROW_BINARY(name, types, doc, formula, da, db, domain_a, domain_b, bound) \
@@ -218,15 +223,15 @@ constexpr Row make_row(std::string_view name, std::string_view doc, Types types,
 #define WINDROW_TERNARY(name, types, doc, formula, da, db, dc, domain_a, domain_b, domain_c, bound) \
   make_row(#name, doc, types, false, {domain_a, domain_b, domain_c}, bound,                         \
            Formula<Elementwise::name>::evaluate(Cost(), Cost(), Cost())),
-#define WINDROW_QUINARY(name, types, doc, formula, da, db, dc, dd, de, domain_a, domain_b, domain_c, domain_d, domain_e, \
-                        bound)                                                                                          \
-  make_row(#name, doc, types, false, {domain_a, domain_b, domain_c, domain_d, domain_e}, bound,                         \
+#define WINDROW_QUINARY(name, types, doc, formula, da, db, dc, dd, de, domain_a, domain_b, domain_c, domain_d, \
+                        domain_e, bound)                                                                       \
+  make_row(#name, doc, types, false, {domain_a, domain_b, domain_c, domain_d, domain_e}, bound,                \
            Formula<Elementwise::name>::evaluate(Cost(), Cost(), Cost(), Cost(), Cost())),
-#define WINDROW_COMPARE(name, doc, formula)                                       \
-  make_row(#name, doc, Types::numbers, true, {DOMAIN(-4, 4), DOMAIN(-4, 4)}, 0,   \
+#define WINDROW_COMPARE(name, doc, formula)                                     \
+  make_row(#name, doc, Types::numbers, true, {DOMAIN(-4, 4), DOMAIN(-4, 4)}, 0, \
            Formula<Elementwise::name>::evaluate(Cost(), Cost())),
-#define WINDROW_LOGIC(name, doc, formula)                                         \
-  make_row(#name, doc, Types::booleans, true, {DOMAIN(0, 1), DOMAIN(0, 1)}, 0,    \
+#define WINDROW_LOGIC(name, doc, formula)                                      \
+  make_row(#name, doc, Types::booleans, true, {DOMAIN(0, 1), DOMAIN(0, 1)}, 0, \
            Formula<Elementwise::name>::evaluate(Cost(), Cost())),
 inline constexpr Row kRows[] = {
 #include "windrow/elementwise.def"

@@ -34,7 +34,8 @@ class Search {
 
   double elements(std::uint64_t labels) const {
     double n = 1;
-    for (; labels; labels &= labels - 1) n *= static_cast<double>(c_.sizes[static_cast<std::size_t>(std::countr_zero(labels))]);
+    for (; labels; labels &= labels - 1)
+      n *= static_cast<double>(c_.sizes[static_cast<std::size_t>(std::countr_zero(labels))]);
     return n;
   }
 
@@ -58,7 +59,8 @@ Cost sum(const Cost& a, const Cost& b, const Cost& c) {
 /// Dynamic programming over the sets of operands, as bits.
 class ExactSearch : Search {
  public:
-  explicit ExactSearch(const Contraction& c) : Search(c), n_(static_cast<int>(c.operands.size())), best_(std::size_t{1} << n_) {
+  explicit ExactSearch(const Contraction& c)
+      : Search(c), n_(static_cast<int>(c.operands.size())), best_(std::size_t{1} << n_) {
     std::vector<std::uint64_t> within(best_.size());
     for (std::size_t set = 1; set < best_.size(); ++set)
       within[set] = within[set & (set - 1)] | c.operands[static_cast<std::size_t>(std::countr_zero(set))];
@@ -148,7 +150,8 @@ std::vector<Step> greedy_order(const Contraction& c) {
 }  // namespace
 
 std::vector<Step> contraction_order(const Contraction& contraction) {
-  return contraction.operands.size() <= kMostForExactSearch ? ExactSearch(contraction).order() : greedy_order(contraction);
+  return contraction.operands.size() <= kMostForExactSearch ? ExactSearch(contraction).order()
+                                                            : greedy_order(contraction);
 }
 
 }  // namespace wr::passes

@@ -19,8 +19,8 @@ struct Step {
   int left, right;
 };
 
-/// The cheapest order by arithmetic, then by the size of what lies between: exactly for a few operands, greedily for many.
-/// Empty if every order needs a value of more than kMaxRank axes.
+/// The cheapest order by arithmetic, then by the size of what lies between: exactly for a few operands, greedily for
+/// many. Empty if every order needs a value of more than kMaxRank axes.
 std::vector<Step> contraction_order(const Contraction& contraction);
 
 }  // namespace wr::passes

@@ -6,7 +6,7 @@
 namespace wr::passes {
 namespace {
 
-constexpr std::int64_t kMostElements = 4096;     // of a result: a constant is read from memory, an expression may not be
+constexpr std::int64_t kMostElements = 4096;  // of a result: a constant is read from memory, an expression may not be
 constexpr std::int64_t kMostOperands = 1 << 20;  // elements of the operands: the interpreter is slow
 
 bool is_known(const Node& node) { return node.op == Op::constant || node.op == Op::iota; }

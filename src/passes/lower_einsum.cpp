@@ -1,4 +1,5 @@
-// Einsum lowering: sums over one operand's own labels first, then products and contractions of two, cheapest order first.
+// Einsum lowering: sums over one operand's own labels first, then products and contractions of two, cheapest order
+// first.
 #include <algorithm>
 #include <array>
 
@@ -20,12 +21,14 @@ struct Term {
 
 class Lowering {
  public:
-  Lowering(Rewriter& rewriter, int old_id) : rewriter_(rewriter), labels_(Labels::of(rewriter.from[old_id].attrs.text)) {
+  Lowering(Rewriter& rewriter, int old_id)
+      : rewriter_(rewriter), labels_(Labels::of(rewriter.from[old_id].attrs.text)) {
     const Node& node = rewriter.from[old_id];
     shape_ = node.spec.shape;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Shape& shape = rewriter.from[node.inputs[i]].spec.shape;
-      for (int axis = 0; axis < shape.rank(); ++axis) size(labels_.operands[i][static_cast<std::size_t>(axis)]) = shape[axis];
+      for (int axis = 0; axis < shape.rank(); ++axis)
+        size(labels_.operands[i][static_cast<std::size_t>(axis)]) = shape[axis];
       terms_.push_back({rewriter.mapped(node.inputs[i]), labels_.operands[i]});
     }
   }
@@ -39,7 +42,8 @@ class Lowering {
     for (std::size_t i = 0; i < terms_.size(); ++i) sum_own_labels(i);
     const std::size_t operands = terms_.size();
     for (const Step step : order()) {
-      const Term left = terms_[static_cast<std::size_t>(step.left)], right = terms_[static_cast<std::size_t>(step.right)];
+      const Term left = terms_[static_cast<std::size_t>(step.left)],
+                 right = terms_[static_cast<std::size_t>(step.right)];
       used_.push_back(step.left);
       used_.push_back(step.right);
       const bool last = terms_.size() + 1 == 2 * operands - 1;
@@ -57,7 +61,7 @@ class Lowering {
     return shape;
   }
 
-  // ---- one operand ---------------------------------------------------------------------------------------------------------
+  // ---- one operand ----------------------------------------------------------------------------------------------
   /// "ii": both axes last, seen as one axis of n * n, of which every (n+1)-th element is on the diagonal.
   void take_diagonals(Term& term) {
     for (;;) {
@@ -126,7 +130,7 @@ class Lowering {
     return rewriter_.permute(term.node, order);
   }
 
-  // ---- two operands --------------------------------------------------------------------------------------------------------
+  // ---- two operands ---------------------------------------------------------------------------------------------
   std::vector<Step> order() const {
     std::string names;
     std::vector<std::int64_t> sizes;
@@ -147,7 +151,8 @@ class Lowering {
     contraction.sizes = sizes;
     auto steps = contraction_order(contraction);
     if (steps.size() + 1 != terms_.size())
-      throw Error("einsum: '" + labels_.text() + "' needs an intermediate value of more than " + std::to_string(kMaxRank) + " axes");
+      throw Error("einsum: '" + labels_.text() + "' needs an intermediate value of more than " +
+                  std::to_string(kMaxRank) + " axes");
     return steps;
   }
 
@@ -156,7 +161,8 @@ class Lowering {
     auto needed = [&](char c) {
       bool is = has(labels_.result, c);
       for (std::size_t i = 0; i < terms_.size(); ++i)
-        is = is || (std::find(used_.begin(), used_.end(), static_cast<int>(i)) == used_.end() && has(terms_[i].labels, c));
+        is = is ||
+             (std::find(used_.begin(), used_.end(), static_cast<int>(i)) == used_.end() && has(terms_[i].labels, c));
       return is;
     };
     std::string both, own;
@@ -177,14 +183,15 @@ class Lowering {
         all += c;
         summed += c;
       }
-    // No sum is a product; a sum without rows or columns of its own is a product and a sum: both fuse, a gemm of one row
-    // and one column would be slow.
+    // No sum is a product; a sum without rows or columns of its own is a product and a sum: both fuse, a gemm of one
+    // row and one column would be slow.
     if (summed.empty() || !own) {
       Term product{rewriter_.add(Op::mul, {spread(left, all), spread(right, all)}), all};
       sum_over(product, summed);
       return product;
     }
-    const int made = rewriter_.add(Op::einsum, {left.node, right.node}, {{}, {}, left.labels + "," + right.labels + "->" + kept});
+    const int made =
+        rewriter_.add(Op::einsum, {left.node, right.node}, {{}, {}, left.labels + "," + right.labels + "->" + kept});
     return {made, kept};
   }
 

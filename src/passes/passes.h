@@ -1,5 +1,5 @@
-// Passes: each reads a graph and builds another that computes the same. Equal expressions become one node on the way, as
-// the graph interns its nodes; nodes keep their order, which is the order of execution, and inputs their positions.
+// Passes: each reads a graph and builds another that computes the same. Equal expressions become one node on the way,
+// as the graph interns its nodes; nodes keep their order, which is the order of execution, and inputs their positions.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@ std::shared_ptr<ir::Graph> fold(const ir::Graph& graph);
 /// pass: it drops stop_gradient.
 std::shared_ptr<ir::Graph> simplify(const ir::Graph& graph);
 /// Each einsum becomes contractions of two operands, in the cheapest order, and views, sums and products round them.
-/// Afterwards an einsum has two operands, no label twice in an operand, no axis of size 1, at least one label to sum over,
-/// which is in both operands, and a label that only one of them has; every other label is in the result.
+/// Afterwards an einsum has two operands, no label twice in an operand, no axis of size 1, at least one label to sum
+/// over, which is in both operands, and a label that only one of them has; every other label is in the result.
 std::shared_ptr<ir::Graph> lower_einsum(const ir::Graph& graph);
 /// Whether a node is no einsum, or one that lower_einsum leaves as it is.
 bool is_lowered(const ir::Graph& graph, int id);

@@ -51,7 +51,8 @@ class RuleReader {
 
   Pattern named() {
     std::size_t length = 0;
-    while (length < rest_.size() && (std::isalnum(static_cast<unsigned char>(rest_[length])) || rest_[length] == '_')) ++length;
+    while (length < rest_.size() && (std::isalnum(static_cast<unsigned char>(rest_[length])) || rest_[length] == '_'))
+      ++length;
     const std::string_view name = rest_.substr(0, length);
     rest_.remove_prefix(length);
     Pattern pattern;

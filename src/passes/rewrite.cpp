@@ -37,7 +37,9 @@ int Rewriter::broadcast(int x, const Shape& shape) {
   return (*to)[x].spec.shape == shape ? x : add(Op::broadcast, {x}, {to_ints(shape), {}, {}});
 }
 
-int Rewriter::number(double value, DType dtype, int rank) { return add_constant(Array::full(Shape(rank, 1), value, dtype)); }
+int Rewriter::number(double value, DType dtype, int rank) {
+  return add_constant(Array::full(Shape(rank, 1), value, dtype));
+}
 
 std::shared_ptr<Graph> Rewriter::finish() {
   for (int id : from.outputs) to->outputs.push_back(mapped(id));

@@ -9,8 +9,9 @@
 namespace wr::passes {
 namespace {
 
-// Every rule makes the graph smaller or moves numbers outwards and together, so that no two undo each other. Of floats a rule
-// may change the last bits or the sign of a zero, no more: so x * 0 stays, as x may be NaN, and so does (x + 1e9) - 1e9.
+// Every rule makes the graph smaller or moves numbers outwards and together, so that no two undo each other. Of floats
+// a rule may change the last bits or the sign of a zero, no more: so x * 0 stays, as x may be NaN, and so does (x +
+// 1e9) - 1e9.
 constexpr RuleText kAlgebra[] = {
     // sums
     {"add(x, 0)", "x"},
@@ -79,10 +80,10 @@ constexpr RuleText kContractions[] = {
 constexpr int kMostTurns = 32;  // of rules on one node: the rules terminate, this only makes sure of it
 constexpr int kMostDepth = 16;
 
-// ---- rules on all elementwise ops ----------------------------------------------------------------------------------------
+// ---- rules on all elementwise ops -------------------------------------------------------------------------------
 
-/// An operand that is repeated need not be: ops repeat along axes of size 1. If then nothing is as large as the result any
-/// more, the result itself is repeated instead, after the op.
+/// An operand that is repeated need not be: ops repeat along axes of size 1. If then nothing is as large as the result
+/// any more, the result itself is repeated instead, after the op.
 int absorb_broadcast(Simplifier& s, int id) {
   const std::vector<int> inputs = s[id].inputs;
   if (std::none_of(inputs.begin(), inputs.end(), [&](int i) { return s[i].op == Op::broadcast; })) return -1;

@@ -50,7 +50,8 @@ class Simplifier {
   int apply_once(int id);
   int apply(const Rule& rule, int id);
   bool match(const Pattern& pattern, int id, Bindings& bound, const Shape& whole) const;
-  bool match_operands(const Pattern& pattern, const Node& node, bool swapped, Bindings& bound, const Shape& whole) const;
+  bool match_operands(const Pattern& pattern, const Node& node, bool swapped, Bindings& bound,
+                      const Shape& whole) const;
   int build(const Pattern& pattern, const Bindings& bound, const Spec& whole);
   int uses_of(int id) const { return id < static_cast<int>(uses_.size()) ? uses_[static_cast<std::size_t>(id)] : 0; }
 

@@ -46,8 +46,8 @@ int summed_result(Simplifier& s, int id) {
   return s.reshape(s.make(Op::einsum, s[x].inputs, {{}, {}, labels.text()}), whole);
 }
 
-/// A repeated operand loses the labels along which it repeats. Where no other operand has the label, the result is repeated
-/// instead, or, if the label is summed over, multiplied.
+/// A repeated operand loses the labels along which it repeats. Where no other operand has the label, the result is
+/// repeated instead, or, if the label is summed over, multiplied.
 int repeated_operand(Simplifier& s, int id) {
   std::vector<int> inputs = s[id].inputs;
   const auto found = std::find_if(inputs.begin(), inputs.end(), [&](int i) { return s[i].op == Op::broadcast; });
@@ -83,7 +83,8 @@ int repeated_operand(Simplifier& s, int id) {
     if (labels.holders(labels.result[at]) == 0) labels.result.erase(at, 1);
   int made = s.make(Op::einsum, inputs, {{}, {}, labels.text()});
   if (times != 1)
-    made = s.make(Op::mul, {made, s.rewriter.number(static_cast<double>(times), whole.dtype, s[made].spec.shape.rank())});
+    made =
+        s.make(Op::mul, {made, s.rewriter.number(static_cast<double>(times), whole.dtype, s[made].spec.shape.rank())});
   return s.broadcast(s.reshape(made, kept_result), whole.shape);
 }
 

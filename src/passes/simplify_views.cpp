@@ -1,5 +1,5 @@
-// Rules on ops that rearrange or reduce: views of views become one, views that change nothing go away, and a broadcast moves
-// behind what is done to it, so that less is computed and, in the end, an op that repeats of itself takes it in.
+// Rules on ops that rearrange or reduce: views of views become one, views that change nothing go away, and a broadcast
+// moves behind what is done to it, so that less is computed and, in the end, an op that repeats of itself takes it in.
 #include <algorithm>
 
 #include "passes/simplify.h"
@@ -16,13 +16,14 @@ int drop_if_same(Simplifier& s, int id) {
   return s[x].spec.shape == s[id].spec.shape ? x : -1;
 }
 
-// ---- reshape ---------------------------------------------------------------------------------------------------------------
+// ---- reshape ----------------------------------------------------------------------------------------------------
 int reshape_of_reshape(Simplifier& s, int id) {
   const int x = operand(s, id);
   return s[x].op == Op::reshape ? s.reshape(operand(s, x), s[id].spec.shape) : -1;
 }
 
-/// For a reshape that only adds or drops axes of size 1: the operand's axis of each axis of the result, -1 for new ones.
+/// For a reshape that only adds or drops axes of size 1: the operand's axis of each axis of the result, -1 for new
+/// ones.
 std::optional<Dims> kept_axes(const Shape& from, const Shape& to) {
   Dims axes(to.rank(), -1);
   int i = 0;
@@ -52,7 +53,7 @@ int reshape_of_broadcast(Simplifier& s, int id) {
   return s.broadcast(s.reshape(source, small), to);
 }
 
-// ---- permute ---------------------------------------------------------------------------------------------------------------
+// ---- permute ----------------------------------------------------------------------------------------------------
 Dims order_of(const Simplifier& s, int id) { return Dims(std::span(s[id].attrs.ints)); }
 
 int drop_identity_permute(Simplifier& s, int id) {
@@ -91,7 +92,7 @@ int permute_of_broadcast(Simplifier& s, int id) {
   return s.broadcast(s.permute(operand(s, x), order_of(s, id)), shape);
 }
 
-// ---- broadcast and slice ---------------------------------------------------------------------------------------------------
+// ---- broadcast and slice ----------------------------------------------------------------------------------------
 int broadcast_of_broadcast(Simplifier& s, int id) {
   const int x = operand(s, id);
   return s[x].op == Op::broadcast ? s.broadcast(operand(s, x), s[id].spec.shape) : -1;
@@ -152,7 +153,7 @@ int drop_empty_pad(Simplifier& s, int id) {
 
 int drop_concat_of_one(Simplifier& s, int id) { return s[id].inputs.size() == 1 ? operand(s, id) : -1; }
 
-// ---- reductions ------------------------------------------------------------------------------------------------------------
+// ---- reductions -------------------------------------------------------------------------------------------------
 bool is_arg(Op op) { return op == Op::reduce_argmax || op == Op::reduce_argmin; }
 
 /// Nothing is to be reduced along an axis of size 1.
@@ -163,7 +164,8 @@ int drop_single_axes(Simplifier& s, int id) {
   for (auto axis : s[id].attrs.ints)
     if (shape[static_cast<int>(axis)] != 1) axes.push_back(axis);
   const Spec spec = s[id].spec;
-  if (axes.empty() && is_arg(s[id].op)) return s.broadcast(s.rewriter.number(0, DType::i32, spec.shape.rank()), spec.shape);
+  if (axes.empty() && is_arg(s[id].op))
+    return s.broadcast(s.rewriter.number(0, DType::i32, spec.shape.rank()), spec.shape);
   if (axes.empty()) return x;
   return axes.size() == s[id].attrs.ints.size() ? -1 : s.make(s[id].op, {x}, {axes, {}, {}});
 }

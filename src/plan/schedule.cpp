@@ -32,8 +32,8 @@ class Former {
     s.lanes = lanes_;
     place_results(s);
     drop_unneeded();
-    s.place = place_;
     s.phases = collect();
+    s.place = place_;
     return s;
   }
 
@@ -117,7 +117,7 @@ class Former {
     info(id).ready = best_phase + 1;
   }
 
-  bool inside_region(int id) { return place(id).home == Home::strip && place(id).phase >= 0; }
+  bool inside_region(int id) { return place(id).phase >= 0 && place(id).home != Home::view && place(id).home != Home::leaf; }
 
   void set_shareable(int id) {
     const Node& n = node(id);

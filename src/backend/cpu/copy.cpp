@@ -1,4 +1,5 @@
-// Copy and fill kernels. make_copy puts the axes into canonical form once; the kernels then have few cases to tell apart.
+// Copy and fill kernels. make_copy puts the axes into canonical form once; the kernels then have few cases to tell
+// apart.
 #include "backend/cpu/copy.h"
 
 #include <algorithm>
@@ -10,6 +11,8 @@
 #include <hwy/foreach_target.h>
 // After foreach_target.h.
 #include <hwy/highway.h>
+
+#include "backend/cpu/dispatch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace wr::cpu {
@@ -226,19 +229,17 @@ HWY_INLINE void transpose(T* HWY_RESTRICT dst, int64_t dst_step, const T* HWY_RE
                           int64_t m) {
   if constexpr (sizeof(T) >= 4) {
     constexpr int64_t kSide = kTile<T>;
+    // As many columns as a cache line holds are taken together: rows a power of two apart share few L1 sets, so that a
+    // line would not stay until the columns beside come round.
+    constexpr int64_t kLine = 64 / sizeof(T);
     if (n >= kSide && m >= kSide) {
-      constexpr int64_t kBlock = 256;  // source rows, 64 bytes of each in L1 until the next columns are read
-      for (int64_t i0 = 0; i0 < n; i0 += kBlock) {
-        const int64_t i1 = std::min(n, i0 + kBlock);
-        // The last tile of a row or column is moved back to end at the edge: it repeats some elements.
-        for (int64_t j0 = 0; j0 < m; j0 += kSide) {
-          const int64_t j = std::min(j0, m - kSide);
-          for (int64_t i = i0; i < i1; i += kSide) {
-            const int64_t at = std::min(i, n - kSide);
-            transpose_tile(dst + j * dst_step + at, dst_step, src + at * src_step + j, src_step);
+      for (int64_t j0 = 0; j0 < m; j0 += kLine)
+        for (int64_t i0 = 0; i0 < n; i0 += kSide)
+          for (int64_t j1 = j0; j1 < std::min(m, j0 + kLine); j1 += kSide) {
+            // The last tile of a row or column is moved back to end at the edge: it repeats some elements.
+            const int64_t i = std::min(i0, n - kSide), j = std::min(j1, m - kSide);
+            transpose_tile(dst + j * dst_step + i, dst_step, src + i * src_step + j, src_step);
           }
-        }
-      }
       return;
     }
   }
@@ -268,12 +269,18 @@ void fill_strided(const FillParams& p, void* const* ptr, int64_t) {
 template <class T>
 CopyKernel find_copy_of(const CopyParams& p) {
   switch (p.kind) {
-    case CopyKind::nothing: return copy_nothing;
-    case CopyKind::rows: return p.rank == 1 ? copy_whole<T> : copy_rows<T>;
-    case CopyKind::broadcast: return copy_broadcast<T>;
-    case CopyKind::reverse: return copy_reverse<T>;
-    case CopyKind::transpose: return copy_transpose<T>;
-    case CopyKind::strided: return copy_strided<T>;
+    case CopyKind::nothing:
+      return copy_nothing;
+    case CopyKind::rows:
+      return p.rank == 1 ? copy_whole<T> : copy_rows<T>;
+    case CopyKind::broadcast:
+      return copy_broadcast<T>;
+    case CopyKind::reverse:
+      return copy_reverse<T>;
+    case CopyKind::transpose:
+      return copy_transpose<T>;
+    case CopyKind::strided:
+      return copy_strided<T>;
   }
   return nullptr;
 }
@@ -380,11 +387,7 @@ CopyParams make_copy(const Dims& dims, const Strides& dst_strides, const Strides
 }
 
 CopyKernel find_copy(const CopyParams& params, Target target) {
-  switch (target) {
-    case Target::sse4: return N_SSE4::find_copy(params);
-    case Target::avx2: return N_AVX2::find_copy(params);
-    case Target::avx512: return N_AVX3::find_copy(params);
-  }
+  WINDROW_RETURN_FOR(target, find_copy(params))
   return nullptr;
 }
 
@@ -397,11 +400,7 @@ FillParams make_fill(const Dims& dims, const Strides& dst_strides, int elem_size
 }
 
 FillKernel find_fill(const FillParams& params, Target target) {
-  switch (target) {
-    case Target::sse4: return N_SSE4::find_fill(params);
-    case Target::avx2: return N_AVX2::find_fill(params);
-    case Target::avx512: return N_AVX3::find_fill(params);
-  }
+  WINDROW_RETURN_FOR(target, find_fill(params))
   return nullptr;
 }
 

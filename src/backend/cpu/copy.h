@@ -26,7 +26,8 @@ struct CopyParams {
   int elem_size = 4;  // 1, 4 or 8; may be wider than what make_copy was given, if elements move in groups
   int rank = 0;       // at least 1 unless kind is nothing
   std::int64_t size[kMaxRank] = {}, dst[kMaxRank] = {}, src[kMaxRank] = {};
-  std::int64_t dst_offset = 0, src_offset = 0;  // added to the pointers: an axis with a negative stride starts at its end
+  std::int64_t dst_offset = 0,
+               src_offset = 0;  // added to the pointers: an axis with a negative stride starts at its end
 };
 
 /// Strides are in elements, of any sign; 0 in the source repeats. No two elements of the destination may coincide, and
@@ -39,7 +40,7 @@ CopyKernel find_copy(const CopyParams& params, Target target);
 
 /// Sets every element of a strided region to one value.
 struct FillParams {
-  CopyParams region;                   // a copy from `value`, all source strides 0
+  CopyParams region;  // a copy from `value`, all source strides 0
   alignas(8) unsigned char value[8] = {};
 };
 

@@ -1,5 +1,5 @@
-// Picks the copy of a function that was compiled for a SIMD target. For use in the HWY_ONCE part of a file that includes
-// itself through hwy/foreach_target.h.
+// Picks the copy of a function that was compiled for a SIMD target. For use in the HWY_ONCE part of a file that
+// includes itself through hwy/foreach_target.h.
 #pragma once
 
 #include <hwy/highway.h>
@@ -8,19 +8,22 @@
 
 #if HWY_TARGETS & HWY_SSE4
 #define WINDROW_CASE_SSE4(call) \
-  case ::wr::cpu::Target::sse4: return N_SSE4::call;
+  case ::wr::cpu::Target::sse4: \
+    return N_SSE4::call;
 #else
 #define WINDROW_CASE_SSE4(call)
 #endif
 #if HWY_TARGETS & HWY_AVX2
 #define WINDROW_CASE_AVX2(call) \
-  case ::wr::cpu::Target::avx2: return N_AVX2::call;
+  case ::wr::cpu::Target::avx2: \
+    return N_AVX2::call;
 #else
 #define WINDROW_CASE_AVX2(call)
 #endif
 #if HWY_TARGETS & HWY_AVX3
 #define WINDROW_CASE_AVX512(call) \
-  case ::wr::cpu::Target::avx512: return N_AVX3::call;
+  case ::wr::cpu::Target::avx512: \
+    return N_AVX3::call;
 #else
 #define WINDROW_CASE_AVX512(call)
 #endif
@@ -31,5 +34,6 @@
     WINDROW_CASE_SSE4(call)              \
     WINDROW_CASE_AVX2(call)              \
     WINDROW_CASE_AVX512(call)            \
-    default: break;                      \
+    default:                             \
+      break;                             \
   }

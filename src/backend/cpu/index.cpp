@@ -12,6 +12,8 @@
 // After foreach_target.h.
 #include <hwy/highway.h>
 
+#include "backend/cpu/dispatch.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace wr::cpu {
 namespace HWY_NAMESPACE {
@@ -28,9 +30,7 @@ constexpr T missing() {
   return T(0);
 }
 
-HWY_INLINE bool in_range(int32_t index, int64_t size) {
-  return index >= 0 && index < size;
-}
+HWY_INLINE bool in_range(int32_t index, int64_t size) { return index >= 0 && index < size; }
 
 // Rows are often short; a call of memcpy would then dominate.
 template <class T>
@@ -186,10 +186,10 @@ void embedding_scatter(const EmbeddingParams& p, void* const* ptr, int64_t) {
 }  // namespace
 
 // bool is stored as one byte, 0 or 1, and moves as u8.
-#define WINDROW_PICK(kernel, dtype)                     \
-  ((dtype) == DType::f32   ? kernel<float>              \
-   : (dtype) == DType::f64 ? kernel<double>             \
-   : (dtype) == DType::i32 ? kernel<int32_t>            \
+#define WINDROW_PICK(kernel, dtype)          \
+  ((dtype) == DType::f32   ? kernel<float>   \
+   : (dtype) == DType::f64 ? kernel<double>  \
+   : (dtype) == DType::i32 ? kernel<int32_t> \
                            : kernel<uint8_t>)
 
 IndexKernel find_gather(DType dtype) { return WINDROW_PICK(gather, dtype); }
@@ -208,15 +208,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace wr::cpu {
 
-#define WINDROW_FIND(Kernel, find, supported)                 \
-  Kernel find(DType dtype, Target target) {                   \
-    if (!(supported)) return nullptr;                         \
-    switch (target) {                                         \
-      case Target::sse4: return N_SSE4::find(dtype);          \
-      case Target::avx2: return N_AVX2::find(dtype);          \
-      case Target::avx512: return N_AVX3::find(dtype);        \
-    }                                                         \
-    return nullptr;                                           \
+#define WINDROW_FIND(Kernel, find, supported) \
+  Kernel find(DType dtype, Target target) {   \
+    if (!(supported)) return nullptr;         \
+    WINDROW_RETURN_FOR(target, find(dtype))   \
+    return nullptr;                           \
   }
 WINDROW_FIND(IndexKernel, find_gather, true)
 WINDROW_FIND(IndexKernel, find_scatter_add, dtype != DType::boolean)

@@ -13,7 +13,8 @@
 
 namespace wr::cpu {
 
-/// x[outer, axis_size, inner] and idx[count] (gather, scatter_add) or idx[outer, count, inner] (take_along, put_along_add).
+/// x[outer, axis_size, inner] and idx[count] (gather, scatter_add) or idx[outer, count, inner] (take_along,
+/// put_along_add).
 struct IndexParams {
   std::int64_t outer = 1, axis_size = 0, inner = 1, count = 0;
   std::int64_t x_outer_stride = 0;  // of x, and of dst in scatter_add and put_along_add; dense: axis_size * inner
@@ -23,7 +24,8 @@ using IndexKernel = void (*)(const IndexParams& params, void* const* ptr, std::i
 
 /// out[o, j, :] = x[o, idx[j], :]. ptr: out[outer, count, inner], x, idx. Any type.
 IndexKernel find_gather(DType dtype, Target target);
-/// dst[o, idx[j], :] += updates[o, j, :], in order of j. ptr: dst, updates[outer, count, inner], idx. Not bool (nullptr).
+/// dst[o, idx[j], :] += updates[o, j, :], in order of j. ptr: dst, updates[outer, count, inner], idx. Not bool
+/// (nullptr).
 IndexKernel find_scatter_add(DType dtype, Target target);
 /// out[o, j, i] = x[o, idx[o, j, i], i]. ptr: out[outer, count, inner], x, idx. Any type.
 IndexKernel find_take_along(DType dtype, Target target);

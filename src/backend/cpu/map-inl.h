@@ -1,9 +1,9 @@
 // The loops of the elementwise kernels, generic over the formula. Included again for every target.
 //
-// A kernel is two loops made from its formula, `segment` (n elements in a row) and `narrow` (rows shorter than a vector),
-// and `run`, which cuts rows x cols into segments and does not depend on the formula. In a segment each operand advances
-// with the element or stands still: a value that is shared is spread over a small buffer which a mask on the index keeps
-// rereading, so that no pattern of broadcasting needs a loop of its own.
+// A kernel is two loops made from its formula, `segment` (n elements in a row) and `narrow` (rows shorter than a
+// vector), and `run`, which cuts rows x cols into segments and does not depend on the formula. In a segment each
+// operand advances with the element or stands still: a value that is shared is spread over a small buffer which a mask
+// on the index keeps rereading, so that no pattern of broadcasting needs a loop of its own.
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -26,19 +26,25 @@ HWY_BEFORE_NAMESPACE();
 namespace wr::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Where an operand of a segment is: element i at base + (i & advance).
+/// Rows of a segment's operands: element i of the first row is at base + (i & advance), and so on by `step` bytes a
+/// row.
 template <int kInputs>
 struct Segment {
   char* to;
+  std::int64_t to_step = 0;
   const char* base[kInputs];
   std::size_t advance[kInputs];  // all ones, or 0 for a value spread over kUnroll vectors
+  std::int64_t step[kInputs] = {};
+  const char* value[kInputs] = {};  // a value a row, to be spread into `room`, else null
+  char* room[kInputs] = {};
 };
 
 inline constexpr std::size_t kUnroll = 4;  // vectors an iteration of cheap formulas, and the width of a spread value
 inline constexpr int kHeavy = 12;          // from this cost on, one vector an iteration suffices
 inline constexpr std::size_t kMaxPeriod = 32;  // rows shorter than this may be repeated into a buffer
 
-// ---- operands: stored as T, or as bytes that say true or false ---------------------------------------------------------------
+// ---- operands: stored as T, or as bytes that say true or false
+// ---------------------------------------------------------------
 
 template <class T, class S>
 inline constexpr bool kIsTruth = !std::is_same_v<T, S>;
@@ -87,7 +93,16 @@ HWY_INLINE void store_some(Truth<T> value, char* to, std::size_t i, std::size_t 
   store_first(Bytes<T>(), bytes_of_truth(value), reinterpret_cast<std::uint8_t*>(to) + i, n);
 }
 
-// ---- the two loops of a formula ----------------------------------------------------------------------------------------------
+/// Fills whole vectors, at least `width` elements, with one value.
+template <class S>
+HWY_INLINE void spread(const char* from, char* to, std::size_t width) {
+  const hn::ScalableTag<S> d;
+  const auto v = hn::Set(d, *reinterpret_cast<const S*>(from));
+  for (std::size_t i = 0; i < width; i += hn::Lanes(d)) hn::Store(v, d, reinterpret_cast<S*>(to) + i);
+}
+
+// ---- the two loops of a formula
+// ----------------------------------------------------------------------------------------------
 
 /// F has kCost and evaluate(); T is the lane type, S the stored types of the operands.
 template <class F, class T, class... S>
@@ -105,20 +120,31 @@ struct Loops {
     return F::evaluate(load_some<T, S>(s.base[k] + (i & s.advance[k]) * sizeof(S), n)...);
   }
 
-  static HWY_NOINLINE void segment(const Segment<kInputs>& segment, std::size_t n) {
-    const Segment<kInputs> s = segment;  // a copy, as stores through char* might change the original
+  /// Spreads this row's values, those that differ from row to row.
+  template <std::size_t... k>
+  HWY_INLINE static void spread_values(const Segment<kInputs>& s, std::size_t width, std::index_sequence<k...>) {
+    ((s.value[k] ? spread<S>(s.value[k], s.room[k], width) : void()), ...);
+  }
+
+  static HWY_NOINLINE void segment(Segment<kInputs> s, std::size_t n, std::int64_t rows) {
     const std::size_t lanes = hn::Lanes(hn::ScalableTag<T>());
-    std::size_t i = 0;
-    if constexpr (F::kCost < kHeavy) {
-      for (; i + kUnroll * lanes <= n; i += kUnroll * lanes) {
-        store(full(s, i, 0, Sequence()), s.to, i);
-        store(full(s, i, lanes, Sequence()), s.to, i + lanes);
-        store(full(s, i, 2 * lanes, Sequence()), s.to, i + 2 * lanes);
-        store(full(s, i, 3 * lanes, Sequence()), s.to, i + 3 * lanes);
+    const std::size_t width = std::min(kUnroll * lanes, n + lanes - 1);
+    for (; rows > 0; --rows) {
+      spread_values(s, width, Sequence());
+      std::size_t i = 0;
+      if constexpr (F::kCost < kHeavy) {
+        for (; i + kUnroll * lanes <= n; i += kUnroll * lanes) {
+          store(full(s, i, 0, Sequence()), s.to, i);
+          store(full(s, i, lanes, Sequence()), s.to, i + lanes);
+          store(full(s, i, 2 * lanes, Sequence()), s.to, i + 2 * lanes);
+          store(full(s, i, 3 * lanes, Sequence()), s.to, i + 3 * lanes);
+        }
       }
+      for (; i + lanes <= n; i += lanes) store(full(s, i, 0, Sequence()), s.to, i);
+      if (i < n) store_some(some(s, i, n - i, Sequence()), s.to, i, n - i);
+      s.to += s.to_step;
+      for (int k = 0; k < kInputs; ++k) (s.value[k] ? s.value[k] : s.base[k]) += s.step[k];
     }
-    for (; i + lanes <= n; i += lanes) store(full(s, i, 0, Sequence()), s.to, i);
-    if (i < n) store_some(some(s, i, n - i, Sequence()), s.to, i, n - i);
   }
 
   template <class Q>
@@ -131,7 +157,7 @@ struct Loops {
     return F::evaluate(narrow_operand<S>(at[k], col_stride[k], cols)...);
   }
 
-  /// Rows of fewer elements than a vector has.
+  /// Rows of no more elements than a vector has.
   static HWY_NOINLINE void narrow(const MapParams& params, void* const* ptr, std::size_t to_size, std::int64_t rows) {
     const auto cols = static_cast<std::size_t>(params.cols);
     const char* at[kInputs];
@@ -151,7 +177,8 @@ struct Loops {
   }
 };
 
-// ---- cutting rows x cols into segments ---------------------------------------------------------------------------------------
+// ---- cutting rows x cols into segments
+// ---------------------------------------------------------------------------------------
 
 /// How an operand lies over rows x cols.
 enum class Lie { flat, scalar, shared_row, other };
@@ -162,20 +189,6 @@ inline Lie lie_of(std::int64_t row_stride, std::int64_t col_stride, std::int64_t
   if (col_stride) return row_stride == cols ? Lie::flat : row_stride == 0 ? Lie::shared_row : Lie::other;
   return row_stride == 0 ? Lie::scalar : Lie::other;
 }
-
-/// Room for an operand that stands still: a spread value, or a short row repeated.
-template <class S>
-struct Spread {
-  static constexpr std::size_t kLanes = hn::MaxLanes(hn::ScalableTag<S>());
-  alignas(64) S value[kUnroll * hn::MaxLanes(hn::ScalableTag<std::uint8_t>())];  // for lanes of T, whatever T is
-
-  HWY_INLINE const char* fill(const char* from, std::size_t n) {
-    const hn::ScalableTag<S> d;
-    const auto v = hn::Set(d, *reinterpret_cast<const S*>(from));
-    for (std::size_t i = 0; i < n; i += kLanes) hn::Store(v, d, value + i);
-    return reinterpret_cast<const char*>(value);
-  }
-};
 
 /// Repeats `cols` elements until `length` are there.
 template <class S>
@@ -202,95 +215,92 @@ HWY_INLINE void repeat(const char* from, std::size_t cols, std::size_t length, S
 template <class T, class... S>
 struct Runner {
   static constexpr int kInputs = sizeof...(S);
-  static constexpr std::size_t kSizes[] = {sizeof(S)...};
   static constexpr std::size_t kLanes = hn::MaxLanes(hn::ScalableTag<T>());
-  static constexpr std::size_t kPeriodBytes = (kMaxPeriod + 8) * kLanes + 64;
-  using SegmentLoop = void (*)(const Segment<kInputs>&, std::size_t);
+  static constexpr std::size_t kNarrow = kMasksSafe<T> ? kLanes : kLanes - 1;
+  // An operand that stands still needs room: a value for kUnroll vectors, or a short row repeated.
+  static constexpr std::size_t kRoom = (kMaxPeriod + 2) * kLanes * sizeof(T);
+  using SegmentLoop = void (*)(Segment<kInputs>, std::size_t, std::int64_t);
   using NarrowLoop = void (*)(const MapParams&, void* const*, std::size_t, std::int64_t);
+  using Sequence = std::index_sequence_for<S...>;
+
   struct Call {
     const MapParams& params;
     void* const* ptr;
     std::int64_t rows;
     std::size_t to_size;
-    SegmentLoop segment;
     Lie lie[kInputs];
   };
-  using Sequence = std::index_sequence_for<S...>;
 
-  /// Everything advances together, except scalars and (if period > 0) short rows repeated to `period` elements.
-  template <std::size_t... k>
-  HWY_INLINE static void run_flat(const Call& call, std::size_t period, std::index_sequence<k...>) {
-    std::tuple<Spread<S>...> spread;
-    Segment<kInputs> s;
-    s.to = static_cast<char*>(call.ptr[0]);
-    const auto cols = static_cast<std::size_t>(call.params.cols);
-    const std::size_t total = cols * static_cast<std::size_t>(call.rows);
-    alignas(64) char repeated[kInputs][kPeriodBytes * sizeof(T)];
-    const auto place = [&](auto index, Lie lie, const void* from) HWY_ATTR {
-      constexpr std::size_t i = decltype(index)::value;
-      using Q = std::tuple_element_t<i, std::tuple<S...>>;
-      s.base[i] = static_cast<const char*>(from);
-      s.advance[i] = ~std::size_t{0};
-      if (lie == Lie::scalar) {
-        s.base[i] = std::get<i>(spread).fill(s.base[i], kUnroll * kLanes);
-        s.advance[i] = 0;
-      } else if (lie == Lie::shared_row) {
-        repeat(s.base[i], cols, period, reinterpret_cast<Q*>(repeated[i]));
-        s.base[i] = repeated[i];
+  template <class Q>
+  HWY_INLINE static void place(const Call& call, int k, std::size_t period, bool by_rows, char* room,
+                               Segment<kInputs>& s) {
+    const Lie lie = call.lie[k];
+    const std::int64_t row = call.params.row_stride[k + 1] * static_cast<std::int64_t>(sizeof(Q));
+    s.base[k] = static_cast<const char*>(call.ptr[k + 1]);
+    s.advance[k] = ~std::size_t{0};
+    s.step[k] = by_rows ? row : static_cast<std::int64_t>(period * sizeof(Q));
+    s.room[k] = room;
+    if (lie == Lie::scalar) {
+      spread<Q>(s.base[k], room, kUnroll * kLanes);
+    } else if (lie == Lie::shared_row && !by_rows) {
+      repeat(s.base[k], static_cast<std::size_t>(call.params.cols), period, reinterpret_cast<Q*>(room));
+    } else {
+      if (lie == Lie::other && call.params.col_stride[k + 1] == 0) {
+        s.value[k] = s.base[k];
+        s.base[k] = room;
+        s.advance[k] = 0;
       }
-    };
-    (place(std::integral_constant<std::size_t, k>(), call.lie[k], call.ptr[k + 1]), ...);
-    if (period == 0) return call.segment(s, total);
-    for (std::size_t done = 0; done < total; done += period) {
-      call.segment(s, std::min(period, total - done));
-      s.to += period * call.to_size;
-      ((s.base[k] += call.lie[k] == Lie::flat ? period * sizeof(S) : 0), ...);
+      return;
     }
+    s.base[k] = room;
+    s.step[k] = 0;
+    if (lie == Lie::scalar) s.advance[k] = 0;
   }
 
   template <std::size_t... k>
-  HWY_INLINE static void run_rows(const Call& call, std::index_sequence<k...>) {
-    std::tuple<Spread<S>...> spread;
+  HWY_INLINE static Segment<kInputs> place_all(const Call& call, std::size_t period, bool by_rows, char (*room)[kRoom],
+                                               std::index_sequence<k...>) {
     Segment<kInputs> s;
     s.to = static_cast<char*>(call.ptr[0]);
-    const MapParams& params = call.params;
-    const char* at[kInputs] = {static_cast<const char*>(call.ptr[k + 1])...};
-    ((s.advance[k] = params.col_stride[k + 1] ? ~std::size_t{0} : 0), ...);
-    const auto cols = static_cast<std::size_t>(params.cols);
-    const std::size_t width = std::min(kUnroll * kLanes, (cols + kLanes - 1) / kLanes * kLanes);
-    for (std::int64_t r = 0; r < call.rows; ++r) {
-      // A value shared by all rows is spread once.
-      ((s.base[k] = s.advance[k] ? at[k]
-                    : r > 0 && params.row_stride[k + 1] == 0
-                        ? s.base[k]
-                        : std::get<k>(spread).fill(at[k], width)),
-       ...);
-      call.segment(s, cols);
-      s.to += params.row_stride[0] * static_cast<std::int64_t>(call.to_size);
-      ((at[k] += params.row_stride[k + 1] * static_cast<std::int64_t>(sizeof(S))), ...);
-    }
+    s.to_step = (by_rows ? call.params.row_stride[0] : static_cast<std::int64_t>(period)) *
+                static_cast<std::int64_t>(call.to_size);
+    (place<S>(call, k, period, by_rows, room[k], s), ...);
+    return s;
+  }
+
+  /// A multiple of both a row and a vector, longer where there is more to do; 0 if repeating does not pay.
+  static std::size_t period_of(std::size_t cols, std::size_t total) {
+    if (cols > kMaxPeriod || cols % kLanes == 0 || total < 64 * kLanes) return 0;
+    std::size_t period = cols * (kLanes / std::min(kLanes, cols & (~cols + 1)));
+    while (2 * period <= kMaxPeriod * kLanes && 8 * period <= total) period *= 2;
+    return period;
   }
 
   static HWY_NOINLINE void run(const MapParams& params, void* const* ptr, std::int64_t rows, std::size_t to_size,
                                SegmentLoop segment, NarrowLoop narrow) {
     const auto cols = static_cast<std::size_t>(params.cols);
     if (rows <= 0 || cols == 0) return;
-    Call call{params, ptr, rows, to_size, segment, {}};
+    Call call{params, ptr, rows, to_size, {}};
     bool shared = false, other = rows > 1 && params.row_stride[0] != params.cols;
     for (int k = 0; k < kInputs; ++k) {
       call.lie[k] = lie_of(params.row_stride[k + 1], params.col_stride[k + 1], params.cols, rows);
       shared |= call.lie[k] == Lie::shared_row;
       other |= call.lie[k] == Lie::other;
     }
-    if (!other && !shared) return run_flat(call, 0, Sequence());
-    if (!other && cols <= kMaxPeriod) {
-      // The least common multiple of a row and a vector, but enough of it for the segment loop to get going.
-      std::size_t period = cols * (kLanes / std::min(kLanes, cols & (~cols + 1)));
-      while (period < kUnroll * kLanes) period *= 2;
-      if (cols * static_cast<std::size_t>(rows) >= 2 * period) return run_flat(call, period, Sequence());
+    const std::size_t total = cols * static_cast<std::size_t>(rows);
+    alignas(64) char room[kInputs][kRoom];
+    if (!other && !shared) return segment(place_all(call, total, false, room, Sequence()), total, 1);
+    if (const std::size_t period = other ? 0 : period_of(cols, total)) {
+      const Segment<kInputs> s = place_all(call, period, false, room, Sequence());
+      const auto whole = static_cast<std::int64_t>(total / period);
+      segment(s, period, whole);
+      Segment<kInputs> last = s;
+      last.to += whole * s.to_step;
+      for (int k = 0; k < kInputs; ++k) last.base[k] += whole * s.step[k];
+      return segment(last, total % period, 1);
     }
-    if (narrow && cols < kLanes) return narrow(params, ptr, to_size, rows);
-    run_rows(call, Sequence());
+    if (narrow && cols <= kNarrow) return narrow(params, ptr, to_size, rows);
+    segment(place_all(call, cols, true, room, Sequence()), cols, rows);
   }
 };
 
@@ -310,11 +320,16 @@ template <ops::Elementwise op, class T, class Out>
 constexpr MapKernel kernel_of_row() {
   using F = VectorFormula<op>;
   constexpr int arity = ops::row_of(op).arity;
-  if constexpr (!ops::accepts(ops::row_of(op).types, dtype_of<T>)) return nullptr;
-  else if constexpr (arity == 1) return &map_kernel<F, T, Out, T>;
-  else if constexpr (arity == 2) return &map_kernel<F, T, Out, T, T>;
-  else if constexpr (arity == 3) return &map_kernel<F, T, Out, T, T, T>;
-  else return &map_kernel<F, T, Out, T, T, T, T, T>;
+  if constexpr (!ops::accepts(ops::row_of(op).types, dtype_of<T>))
+    return nullptr;
+  else if constexpr (arity == 1)
+    return &map_kernel<F, T, Out, T>;
+  else if constexpr (arity == 2)
+    return &map_kernel<F, T, Out, T, T>;
+  else if constexpr (arity == 3)
+    return &map_kernel<F, T, Out, T, T, T>;
+  else
+    return &map_kernel<F, T, Out, T, T, T, T, T>;
 }
 
 // NOLINTNEXTLINE(google-readability-namespace-comments)

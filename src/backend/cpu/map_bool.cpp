@@ -16,9 +16,11 @@ template <class T>
 MapKernel comparison(ops::Elementwise op) {
   switch (op) {
 #define WINDROW_COMPARE(name, ...) \
-  case ops::Elementwise::name: return kernel_of_row<ops::Elementwise::name, T, std::uint8_t>();
+  case ops::Elementwise::name:     \
+    return kernel_of_row<ops::Elementwise::name, T, std::uint8_t>();
 #include "windrow/elementwise.def"
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -27,19 +29,26 @@ MapKernel logic(ops::Elementwise op) {
   using Byte = std::uint8_t;
   switch (op) {
 #define WINDROW_LOGIC(name, ...) \
-  case ops::Elementwise::name: return &map_kernel<VectorFormula<ops::Elementwise::name>, Byte, Byte, Byte, Byte>;
+  case ops::Elementwise::name:   \
+    return &map_kernel<VectorFormula<ops::Elementwise::name>, Byte, Byte, Byte, Byte>;
 #include "windrow/elementwise.def"
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
 MapKernel compare_or_logic(ops::Elementwise op, DType dtype) {
   switch (dtype) {
-    case DType::f32: return comparison<float>(op);
-    case DType::f64: return comparison<double>(op);
-    case DType::i32: return comparison<std::int32_t>(op);
-    case DType::boolean: return logic(op);
-    default: return nullptr;
+    case DType::f32:
+      return comparison<float>(op);
+    case DType::f64:
+      return comparison<double>(op);
+    case DType::i32:
+      return comparison<std::int32_t>(op);
+    case DType::boolean:
+      return logic(op);
+    default:
+      return nullptr;
   }
 }
 
@@ -63,10 +72,14 @@ struct WhereBytes {
 MapKernel where(DType dtype) {
   using Byte = std::uint8_t;
   switch (dtype) {
-    case DType::f32: return &map_kernel<Where, float, float, Byte, float, float>;
-    case DType::f64: return &map_kernel<Where, double, double, Byte, double, double>;
-    case DType::i32: return &map_kernel<Where, std::int32_t, std::int32_t, Byte, std::int32_t, std::int32_t>;
-    default: return &map_kernel<WhereBytes, Byte, Byte, Byte, Byte, Byte>;
+    case DType::f32:
+      return &map_kernel<Where, float, float, Byte, float, float>;
+    case DType::f64:
+      return &map_kernel<Where, double, double, Byte, double, double>;
+    case DType::i32:
+      return &map_kernel<Where, std::int32_t, std::int32_t, Byte, std::int32_t, std::int32_t>;
+    default:
+      return &map_kernel<WhereBytes, Byte, Byte, Byte, Byte, Byte>;
   }
 }
 
@@ -92,10 +105,14 @@ MapKernel find_map(ops::Elementwise op, DType dtype, Target target) {
     return nullptr;
   }
   switch (dtype) {
-    case DType::f32: return find_arithmetic_f32(op, target);
-    case DType::f64: return find_arithmetic_f64(op, target);
-    case DType::i32: return find_arithmetic_i32(op, target);
-    default: return nullptr;
+    case DType::f32:
+      return find_arithmetic_f32(op, target);
+    case DType::f64:
+      return find_arithmetic_f64(op, target);
+    case DType::i32:
+      return find_arithmetic_i32(op, target);
+    default:
+      return nullptr;
   }
 }
 

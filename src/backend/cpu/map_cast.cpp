@@ -16,7 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace wr::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// ---- casts -------------------------------------------------------------------------------------------------------------------
+// ---- casts
+// -------------------------------------------------------------------------------------------------------------------
 
 /// `To` is bool for a truth value. Written so that the compiler can vectorise it: no branches.
 template <class To, class From>
@@ -64,11 +65,16 @@ void cast_kernel(const MapParams& params, void* const* ptr, std::int64_t rows) {
 template <class From>
 MapKernel cast_from(DType to) {
   switch (to) {
-    case DType::f32: return &cast_kernel<float, From>;
-    case DType::f64: return &cast_kernel<double, From>;
-    case DType::i32: return &cast_kernel<std::int32_t, From>;
-    case DType::u8: return &cast_kernel<std::uint8_t, From>;
-    case DType::boolean: return &cast_kernel<bool, From>;
+    case DType::f32:
+      return &cast_kernel<float, From>;
+    case DType::f64:
+      return &cast_kernel<double, From>;
+    case DType::i32:
+      return &cast_kernel<std::int32_t, From>;
+    case DType::u8:
+      return &cast_kernel<std::uint8_t, From>;
+    case DType::boolean:
+      return &cast_kernel<bool, From>;
   }
   return nullptr;
 }
@@ -76,16 +82,21 @@ MapKernel cast_from(DType to) {
 // From bool is from u8: the bytes are 0 or 1.
 MapKernel cast(DType from, DType to) {
   switch (from) {
-    case DType::f32: return cast_from<float>(to);
-    case DType::f64: return cast_from<double>(to);
-    case DType::i32: return cast_from<std::int32_t>(to);
+    case DType::f32:
+      return cast_from<float>(to);
+    case DType::f64:
+      return cast_from<double>(to);
+    case DType::i32:
+      return cast_from<std::int32_t>(to);
     case DType::u8:
-    case DType::boolean: return cast_from<std::uint8_t>(to);
+    case DType::boolean:
+      return cast_from<std::uint8_t>(to);
   }
   return nullptr;
 }
 
-// ---- the sum over lanes ------------------------------------------------------------------------------------------------------
+// ---- the sum over lanes
+// ------------------------------------------------------------------------------------------------------
 
 template <class T>
 void sum_lanes(const SumLanesParams& params, void* const* ptr, std::int64_t count) {
@@ -127,10 +138,14 @@ void sum_lanes(const SumLanesParams& params, void* const* ptr, std::int64_t coun
 
 SumLanesKernel sum_lanes_of(DType dtype) {
   switch (dtype) {
-    case DType::f32: return &sum_lanes<float>;
-    case DType::f64: return &sum_lanes<double>;
-    case DType::i32: return &sum_lanes<std::int32_t>;
-    default: return nullptr;
+    case DType::f32:
+      return &sum_lanes<float>;
+    case DType::f64:
+      return &sum_lanes<double>;
+    case DType::i32:
+      return &sum_lanes<std::int32_t>;
+    default:
+      return nullptr;
   }
 }
 

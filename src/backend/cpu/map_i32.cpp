@@ -14,14 +14,16 @@ namespace wr::cpu::HWY_NAMESPACE {
 MapKernel arithmetic_i32(ops::Elementwise op) {
   switch (op) {
 #define WINDROW_CASE(name, ...) \
-  case ops::Elementwise::name: return kernel_of_row<ops::Elementwise::name, std::int32_t, std::int32_t>();
+  case ops::Elementwise::name:  \
+    return kernel_of_row<ops::Elementwise::name, std::int32_t, std::int32_t>();
 #define WINDROW_UNARY WINDROW_CASE
 #define WINDROW_BINARY WINDROW_CASE
 #define WINDROW_TERNARY WINDROW_CASE
 #define WINDROW_QUINARY WINDROW_CASE
 #include "windrow/elementwise.def"
 #undef WINDROW_CASE
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 

@@ -1,5 +1,6 @@
-// SIMD elementary functions in f32 and f64, one copy per Highway target. Each states its greatest error in ulp (measured by
-// tests/map_kernel_test.cpp); all are right for zeros, infinities and NaN. Included again for every target: no #pragma once.
+// SIMD elementary functions in f32 and f64, one copy per Highway target. Each states its greatest error in ulp
+// (measured by tests/map_kernel_test.cpp); all are right for zeros, infinities and NaN. Included again for every
+// target: no #pragma once.
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
@@ -42,7 +43,8 @@ HWY_INLINE V polynomial(D d, V x, double c0, More... more) {
   return hn::MulAdd(polynomial(d, x, more...), x, constant(d, c0));
 }
 
-// ---- powers of two -------------------------------------------------------------------------------------------------------
+// ---- powers of two
+// -------------------------------------------------------------------------------------------------------
 
 /// 1.5 * 2^mantissa bits: adding it to a small number leaves the nearest integer in the low bits.
 template <class D>
@@ -71,7 +73,8 @@ HWY_INLINE V scale(D d, V y, V n) {
 #endif
 }
 
-// ---- reciprocal, quotient, inverse square root -----------------------------------------------------------------------------
+// ---- reciprocal, quotient, inverse square root
+// -----------------------------------------------------------------------------
 
 #if WINDROW_HAVE_AVX512
 // Infinity or NaN: where a Newton step met 0 * infinity and the approximate instruction's result is already final.
@@ -119,7 +122,8 @@ HWY_INLINE V rsqrt_of(D d, V x) {
   return hn::Div(constant(d, 1), hn::Sqrt(x));
 }
 
-// ---- exponentials --------------------------------------------------------------------------------------------------------
+// ---- exponentials
+// --------------------------------------------------------------------------------------------------------
 
 /// x = n ln 2 + r with |r| <= ln 2 / 2; returns exp(r) - 1 - r over r^2.
 template <class D, class V>
@@ -164,24 +168,31 @@ HWY_INLINE V expm1_of(D d, V x) {
   return hn::Add(half, half);
 }
 
+/// `magnitude` with the sign of x: exactly 1 where |x| >= limit (there it is 1 within 2 ulp), and never beyond 1.
+template <class D, class V>
+HWY_INLINE V saturated(D d, V x, V magnitude, double limit) {
+  const V one = constant(d, 1);
+  const V y = hn::IfThenElse(hn::Ge(hn::Abs(x), constant(d, limit)), one, hn::Min(one, magnitude));
+  return hn::CopySign(y, x);
+}
+
 /// f32 within 3 ulp by a rational fit, f64 within 3 ulp by expm1. Never beyond -1 or 1.
 template <class D, class V>
 HWY_INLINE V tanh_of(D d, V x) {
   if constexpr (kIsF32<D>) {
-    const V limited = clamp_keep_nan(d, x, -9.02, 9.02);
-    const V z = hn::Mul(limited, limited);
-    const V p = hn::Mul(limited, polynomial(d, z, 0.99999998075, 0.133799205392, 0.00349425756752, 2.05864951891e-5,
-                                      1.33221034845e-8));
+    const V a = hn::Min(constant(d, 8.4), hn::Abs(x)), z = hn::Mul(a, a);
+    const V p = hn::Mul(
+        a, polynomial(d, z, 0.99999998075, 0.133799205392, 0.00349425756752, 2.05864951891e-5, 1.33221034845e-8));
     const V q = polynomial(d, z, 1.0, 0.46713236645, 0.0258719665753, 0.000328342862527, 7.76349787476e-7);
-    const auto far = hn::Gt(hn::Abs(x), constant(d, 8.4));  // 1 within 2 ulp; rounding never goes beyond it
-    return hn::IfThenElse(far, hn::CopySign(constant(d, 1), x), quotient(d, p, q));
+    return saturated(d, x, quotient(d, p, q), 8.4);
   }
   const V magnitude = hn::Min(constant(d, 22), hn::Abs(x));
   const V t = expm1_of(d, hn::Add(magnitude, magnitude));
   return hn::CopySign(hn::Div(t, hn::Add(t, constant(d, 2))), x);
 }
 
-// ---- logarithms ----------------------------------------------------------------------------------------------------------
+// ---- logarithms
+// ----------------------------------------------------------------------------------------------------------
 
 /// x = 2^e m with m around 1, for positive x (denormals too).
 template <class D, class V>
@@ -222,9 +233,9 @@ HWY_INLINE V log_core(D d, V e, V f) {
   // musl's log: in s = f / (2 + f) the series has even powers only.
   const V s = hn::Div(f, hn::Add(f, constant(d, 2)));
   const V z = hn::Mul(s, s);
-  const V p = hn::Mul(z, polynomial(d, z, 0.6666666666666735130, 0.3999999999940941908, 0.2857142874366239149,
-                                    0.2222219843214978396, 0.1818357216161805012, 0.1531383769920937332,
-                                    0.1479819860511658591));
+  const V p = hn::Mul(
+      z, polynomial(d, z, 0.6666666666666735130, 0.3999999999940941908, 0.2857142874366239149, 0.2222219843214978396,
+                    0.1818357216161805012, 0.1531383769920937332, 0.1479819860511658591));
   const V low = hn::MulAdd(s, hn::Add(half_square, p), hn::Mul(e, constant(d, 1.90821492927058770002e-10)));
   return hn::Sub(hn::Mul(e, constant(d, 0.693147180369123816490)), hn::Sub(hn::Sub(half_square, low), f));
 }
@@ -250,38 +261,39 @@ HWY_INLINE V log1p_of(D d, V x) {
   const V lost = hn::Add(hn::Sub(one, hn::Sub(y, back)), hn::Sub(x, back));  // exactly 1 + x - y
   V e;
   const V m = split_exponent(d, y, e);
+#if WINDROW_HAVE_AVX512
+  const V rest = scale(d, lost, hn::Neg(e));
+#else
   // What the sum lost matters only below 2^60, and 2^-e must stay a normal number.
-  const V weight = exact_power_of_two(d, hn::Neg(hn::Min(e, constant(d, 100))));
-  V r = log_core(d, e, hn::MulAdd(lost, weight, hn::Sub(m, one)));
+  const V rest = hn::Mul(lost, exact_power_of_two(d, hn::Neg(hn::Min(e, constant(d, 100)))));
+#endif
+  V r = log_core(d, e, hn::Add(rest, hn::Sub(m, one)));
   const double infinity = std::numeric_limits<double>::infinity();
   r = hn::IfThenElse(hn::Lt(x, constant(d, infinity)), r, x);
   const V pole = hn::IfThenElse(hn::Eq(x, constant(d, -1)), constant(d, -infinity), hn::NaN(d));
   return hn::IfThenElse(hn::Gt(x, constant(d, -1)), r, pole);
 }
 
-// ---- error function --------------------------------------------------------------------------------------------------------
+// ---- error function
+// --------------------------------------------------------------------------------------------------------
 
 /// f32 within 3 ulp by a rational fit; f64 within 3 ulp: a polynomial below 1, exp(-x^2) times one above.
 template <class D, class V>
 HWY_INLINE V erf_of(D d, V x) {
   if constexpr (kIsF32<D>) {
-    const V limited = clamp_keep_nan(d, x, -3.95, 3.95);
-    const V z = hn::Mul(limited, limited);
-    const V p = hn::Mul(limited, polynomial(d, z, 1.12837914546, 0.191439212603, 0.052859248458, 0.00380296690199,
+    const V a = hn::Min(constant(d, 3.76), hn::Abs(x)), z = hn::Mul(a, a);
+    const V p = hn::Mul(a, polynomial(d, z, 1.12837914546, 0.191439212603, 0.052859248458, 0.00380296690199,
                                       0.000284500545188, 2.02586013098e-6));
-    const V q = polynomial(d, z, 1.0, 0.502991291884, 0.114512333246, 0.015044766135, 0.00116933316517,
-                           3.78214592028e-5);
-    // Exactly 1 from here on (2 ulp away), so that 1 + erf vanishes far out and rounding never goes beyond 1.
-    const auto far = hn::Gt(hn::Abs(x), constant(d, 3.76));
-    return hn::IfThenElse(far, hn::CopySign(constant(d, 1), x), quotient(d, p, q));
+    const V q =
+        polynomial(d, z, 1.0, 0.502991291884, 0.114512333246, 0.015044766135, 0.00116933316517, 3.78214592028e-5);
+    return saturated(d, x, quotient(d, p, q), 3.76);
   }
   const V a = hn::Min(constant(d, 6), hn::Abs(x)), z = hn::Mul(a, a);
-  const V near = hn::Mul(
-      a, polynomial(d, z, 1.1283791670955125738, -0.37612638903183748056, 0.11283791670954878666,
-                    -0.026866170645076793248, 0.0052239776248180144672, -0.00085483269808337899044,
-                    0.00012055331111642710898, -0.000014925595266831181034, 1.6461000484121360226e-6,
-                    -1.6350312701054618379e-7, 1.4659775274046954509e-8, -1.1372848856789924735e-9,
-                    5.9571761477461149605e-11));
+  const V near = hn::Mul(a, polynomial(d, z, 1.1283791670955125738, -0.37612638903183748056, 0.11283791670954878666,
+                                       -0.026866170645076793248, 0.0052239776248180144672, -0.00085483269808337899044,
+                                       0.00012055331111642710898, -0.000014925595266831181034, 1.6461000484121360226e-6,
+                                       -1.6350312701054618379e-7, 1.4659775274046954509e-8, -1.1372848856789924735e-9,
+                                       5.9571761477461149605e-11));
   // erfc(a) = exp(-a^2) F(t) / (1 + 2a) with t = (a - 3) / (a + 3); one division serves both quotients.
   const V a3 = hn::Add(a, constant(d, 3)), a2 = hn::MulAdd(a, constant(d, 2), constant(d, 1));
   const V inverse = hn::Div(constant(d, 1), hn::Mul(a3, a2));
@@ -296,7 +308,8 @@ HWY_INLINE V erf_of(D d, V x) {
   return hn::CopySign(y, x);
 }
 
-// ---- sine, cosine ----------------------------------------------------------------------------------------------------------
+// ---- sine, cosine
+// ----------------------------------------------------------------------------------------------------------
 
 // Beyond this the vector range reduction loses digits; such lanes go one by one through the C library.
 inline constexpr double kTrigonometricLimit = 30000;
@@ -328,7 +341,8 @@ HWY_INLINE V cos_of(D d, V x) {
   return HWY_LIKELY(hn::AllTrue(d, fine)) ? y : patch_large<D, V, std::cos>(d, x, y);
 }
 
-// ---- power -----------------------------------------------------------------------------------------------------------------
+// ---- power
+// -----------------------------------------------------------------------------------------------------------------
 
 /// a^b in f64: relative error about |b log a| ulp. Signs, zeros and infinities as in C.
 template <class D, class V>
@@ -340,10 +354,9 @@ HWY_INLINE V pow_f64(D d, V a, V b) {
   const auto whole = hn::Eq(b, hn::Floor(b));
   const auto odd = hn::AndNot(hn::Eq(half, hn::Floor(half)), whole);
   const V signed_y = hn::IfThenElse(odd, hn::CopySign(y, a), y);
-  const auto negative = hn::And(hn::Lt(a, zero), hn::Lt(magnitude, constant(d, std::numeric_limits<double>::infinity())));
-  const V result = hn::IfThenElse(hn::AndNot(whole, negative), hn::NaN(d), signed_y);
-  // NaN operands: log and exp pass NaN on, except where `unit` cut it off rightly (1^NaN, NaN^0) or wrongly ((-1)^NaN: not whole).
-  return result;
+  const auto negative =
+      hn::And(hn::Lt(a, zero), hn::Lt(magnitude, constant(d, std::numeric_limits<double>::infinity())));
+  return hn::IfThenElse(hn::AndNot(whole, negative), hn::NaN(d), signed_y);
 }
 
 /// f32 by way of f64, correct to 1 ulp; f64 as above.

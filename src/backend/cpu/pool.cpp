@@ -11,6 +11,8 @@
 // After foreach_target.h.
 #include <hwy/highway.h>
 
+#include "backend/cpu/dispatch.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace wr::cpu {
 namespace HWY_NAMESPACE {
@@ -31,8 +33,8 @@ HWY_INLINE V larger(V v, V best) {
 
 // The part of one window inside the image, for one vector of channels. Positions are in elements.
 struct Patch {
-  int64_t rows, columns;         // positions inside the image
-  int64_t row_step, column_step; // from one to the next in x
+  int64_t rows, columns;          // positions inside the image
+  int64_t row_step, column_step;  // from one to the next in x
 };
 
 // What a kernel does with a patch, for one vector of channels: three operations with the same call.
@@ -136,26 +138,30 @@ struct ScatterOp {
   }
 };
 
-// Runs an operation over all channels of a patch: the widest vectors that fit, then narrower ones.
+// Runs an operation over all channels of `count` windows with patches of one shape, `step` and `channels` apart: the
+// widest vectors that fit, then narrower ones. Windows are the inner loop, since channels are often one vector or two.
 template <bool kSquare, class T, class Op>
-HWY_INLINE void over_channels(const Op& op, const Patch& q, int64_t channels, int64_t at, int64_t out_at) {
+HWY_INLINE void over_run(const Op& op, const Patch& q, int64_t channels, int64_t count, int64_t at, int64_t step,
+                         int64_t out_at) {
   const hn::ScalableTag<T> d;
   const hn::CappedTag<T, 32 / sizeof(T)> d32;
   const hn::FixedTag<T, 16 / sizeof(T)> d16;
   const hn::FixedTag<T, 1> d1;
   const int64_t lanes = hn::Lanes(d), lanes32 = hn::Lanes(d32), lanes16 = hn::Lanes(d16);
   int64_t c = 0;
-  const auto step = [&](auto tag) HWY_ATTR {
-    if constexpr (kSquare)
-      op.square(tag, q, at + c, out_at + c);
-    else
-      op(tag, q, at + c, out_at + c);
+  const auto each_window = [&](auto tag) HWY_ATTR {
+    for (int64_t i = 0; i < count; ++i) {
+      if constexpr (kSquare)
+        op.square(tag, q, at + i * step + c, out_at + i * channels + c);
+      else
+        op(tag, q, at + i * step + c, out_at + i * channels + c);
+    }
     c += hn::Lanes(tag);
   };
-  while (c + lanes <= channels) step(d);
-  if (lanes32 < lanes && c + lanes32 <= channels) step(d32);
-  while (c + lanes16 <= channels) step(d16);
-  while (c < channels) step(d1);
+  while (c + lanes <= channels) each_window(d);
+  if (lanes32 < lanes && c + lanes32 <= channels) each_window(d32);
+  while (c + lanes16 <= channels) each_window(d16);
+  while (c < channels) each_window(d1);
 }
 
 // The kernel positions [first, last) inside [0, in) of a window that starts at `start`.
@@ -171,24 +177,31 @@ inline Range inside(int64_t start, int64_t in, int64_t kernel, int64_t dilation)
 
 template <class T, class Op>
 HWY_INLINE void over_windows(const WindowParams& p, const Op& op, int64_t image, int64_t out_image) {
-  const int64_t c = p.channels;
-  const Patch whole{2, 2, p.dilation_h * p.in_w * c, p.dilation_w * c};
-  const bool square = p.kernel_h == 2 && p.kernel_w == 2;
+  const int64_t c = p.channels, row_step = p.dilation_h * p.in_w * c, column_step = p.dilation_w * c;
+  // Windows [first, last) of a row cross neither the left nor the right border.
+  const int64_t room = p.in_w - 1 + p.pad_left - (p.kernel_w - 1) * p.dilation_w;
+  const int64_t first = std::min(p.out_w, (std::max<int64_t>(0, p.pad_left) + p.stride_w - 1) / p.stride_w);
+  const int64_t last = std::max(first, room < 0 ? 0 : std::min(p.out_w, room / p.stride_w + 1));
   for (int64_t oh = 0; oh < p.out_h; ++oh) {
-    const int64_t ih = oh * p.stride_h - p.pad_top;
+    const int64_t ih = oh * p.stride_h - p.pad_top, out_row = out_image + oh * p.out_w * c;
     const Range high = inside(ih, p.in_h, p.kernel_h, p.dilation_h);
-    const bool square_row = square && high.first == 0 && high.last == 2;
-    for (int64_t ow = 0; ow < p.out_w; ++ow) {
-      const int64_t iw = ow * p.stride_w - p.pad_left, out_at = out_image + (oh * p.out_w + ow) * c;
-      if (square_row && iw >= 0 && iw + p.dilation_w < p.in_w) {
-        over_channels<true, T>(op, whole, c, image + (ih * p.in_w + iw) * c, out_at);
-        continue;
+    const int64_t rows = high.last - high.first, top = image + (ih + high.first * p.dilation_h) * p.in_w * c;
+    const auto border = [&](int64_t from, int64_t to) HWY_ATTR {
+      for (int64_t ow = from; ow < to; ++ow) {
+        const int64_t iw = ow * p.stride_w - p.pad_left;
+        const Range wide = inside(iw, p.in_w, p.kernel_w, p.dilation_w);
+        const Patch q{rows, wide.last - wide.first, row_step, column_step};
+        over_run<false, T>(op, q, c, 1, top + (iw + wide.first * p.dilation_w) * c, 0, out_row + ow * c);
       }
-      const Range wide = inside(iw, p.in_w, p.kernel_w, p.dilation_w);
-      const Patch q{high.last - high.first, wide.last - wide.first, whole.row_step, whole.column_step};
-      const int64_t top = ih + high.first * p.dilation_h, left = iw + wide.first * p.dilation_w;
-      over_channels<false, T>(op, q, c, image + (top * p.in_w + left) * c, out_at);
-    }
+    };
+    border(0, first);
+    const Patch whole{rows, p.kernel_w, row_step, column_step};
+    const int64_t at = top + (first * p.stride_w - p.pad_left) * c;
+    if (rows == 2 && p.kernel_h == 2 && p.kernel_w == 2)
+      over_run<true, T>(op, whole, c, last - first, at, p.stride_w * c, out_row + first * c);
+    else
+      over_run<false, T>(op, whole, c, last - first, at, p.stride_w * c, out_row + first * c);
+    border(last, p.out_w);
   }
 }
 
@@ -210,8 +223,8 @@ void max_pool_scatter(const WindowParams& p, void* const* ptr, int64_t) {
   const T *const x = static_cast<const T*>(ptr[1]), *const dy = static_cast<const T*>(ptr[2]);
   const int64_t size = p.in_h * p.in_w * p.channels;
   const bool alone = p.stride_h > (p.kernel_h - 1) * p.dilation_h && p.stride_w > (p.kernel_w - 1) * p.dilation_w;
-  const bool tiled = alone && p.kernel_h == 2 && p.kernel_w == 2 && p.stride_h == 2 && p.stride_w == 2 && p.pad_top == 0 &&
-                     p.pad_left == 0 && p.in_h == 2 * p.out_h && p.in_w == 2 * p.out_w;
+  const bool tiled = alone && p.kernel_h == 2 && p.kernel_w == 2 && p.stride_h == 2 && p.stride_w == 2 &&
+                     p.pad_top == 0 && p.pad_left == 0 && p.in_h == 2 * p.out_h && p.in_w == 2 * p.out_w;
   for (int64_t b = 0; b < p.batch; ++b) {
     const int64_t image = b * p.x_batch_stride, out_image = b * p.out_batch_stride;
     if (!tiled) std::memset(dx + image, 0, size * sizeof(T));
@@ -225,7 +238,9 @@ void max_pool_scatter(const WindowParams& p, void* const* ptr, int64_t) {
 }  // namespace
 
 WindowKernel find_max_pool(DType dtype) { return dtype == DType::f32 ? max_pool<float> : max_pool<double>; }
-WindowKernel find_max_pool_pick(DType dtype) { return dtype == DType::f32 ? max_pool_pick<float> : max_pool_pick<double>; }
+WindowKernel find_max_pool_pick(DType dtype) {
+  return dtype == DType::f32 ? max_pool_pick<float> : max_pool_pick<double>;
+}
 WindowKernel find_max_pool_scatter(DType dtype) {
   return dtype == DType::f32 ? max_pool_scatter<float> : max_pool_scatter<double>;
 }
@@ -239,31 +254,19 @@ namespace wr::cpu {
 
 WindowKernel find_max_pool(DType dtype, Target target) {
   if (!is_floating(dtype)) return nullptr;
-  switch (target) {
-    case Target::sse4: return N_SSE4::find_max_pool(dtype);
-    case Target::avx2: return N_AVX2::find_max_pool(dtype);
-    case Target::avx512: return N_AVX3::find_max_pool(dtype);
-  }
+  WINDROW_RETURN_FOR(target, find_max_pool(dtype))
   return nullptr;
 }
 
 WindowKernel find_max_pool_pick(DType dtype, Target target) {
   if (!is_floating(dtype)) return nullptr;
-  switch (target) {
-    case Target::sse4: return N_SSE4::find_max_pool_pick(dtype);
-    case Target::avx2: return N_AVX2::find_max_pool_pick(dtype);
-    case Target::avx512: return N_AVX3::find_max_pool_pick(dtype);
-  }
+  WINDROW_RETURN_FOR(target, find_max_pool_pick(dtype))
   return nullptr;
 }
 
 WindowKernel find_max_pool_scatter(DType dtype, Target target) {
   if (!is_floating(dtype)) return nullptr;
-  switch (target) {
-    case Target::sse4: return N_SSE4::find_max_pool_scatter(dtype);
-    case Target::avx2: return N_AVX2::find_max_pool_scatter(dtype);
-    case Target::avx512: return N_AVX3::find_max_pool_scatter(dtype);
-  }
+  WINDROW_RETURN_FOR(target, find_max_pool_scatter(dtype))
   return nullptr;
 }
 

@@ -12,6 +12,8 @@
 // After foreach_target.h.
 #include <hwy/highway.h>
 
+#include "backend/cpu/dispatch.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace wr::cpu {
 namespace HWY_NAMESPACE {
@@ -45,8 +47,8 @@ HWY_INLINE V64 block_numbers(uint64_t first) {
   return hn::Add(hn::Set(d, first), hn::Load(d, lanes));
 }
 
-// Multiplying 32-bit words in 64-bit lanes gives both halves of the product at once; the unused halves of the lanes need
-// no cleaning, since the multiplication ignores them.
+// Multiplying 32-bit words in 64-bit lanes gives both halves of the product at once; the unused halves of the lanes
+// need no cleaning, since the multiplication ignores them.
 HWY_INLINE Words philox(const RandomParams& p, uint32_t step, uint64_t first_block) {
   const D64 d;
   const D32 d32;
@@ -118,8 +120,8 @@ HWY_INLINE void circle(V32 phase, VF32& cosine, VF32& sine) {
   const VF32 sin_tail =
       hn::Add(c(-1.6666654611e-1f), hn::Mul(z, hn::Add(c(8.3321608736e-3f), hn::Mul(z, c(-1.9515295891e-4f)))));
   const VF32 s = hn::Add(a, hn::Mul(hn::Mul(a, z), sin_tail));
-  const VF32 cos_tail =
-      hn::Add(c(4.166664568298827e-2f), hn::Mul(z, hn::Add(c(-1.388731625493765e-3f), hn::Mul(z, c(2.443315711809948e-5f)))));
+  const VF32 cos_tail = hn::Add(c(4.166664568298827e-2f),
+                                hn::Mul(z, hn::Add(c(-1.388731625493765e-3f), hn::Mul(z, c(2.443315711809948e-5f)))));
   const VF32 co = hn::Add(hn::Sub(c(1.0f), hn::Mul(c(0.5f), z)), hn::Mul(hn::Mul(z, z), cos_tail));
   const auto swap = hn::MaskFromVec(hn::BitCast(f, hn::Sub(hn::Zero(d), hn::And(quarter, hn::Set(d, 1u)))));
   const V32 sign = hn::Set(d, 0x80000000u);
@@ -173,15 +175,16 @@ HWY_INLINE VF64 log_of(VF64 x) {  // fdlibm's log
   const auto c = [=](double value) HWY_ATTR { return hn::Set(f, value); };
   const V64 bits = hn::Add(hn::BitCast(d, x), hn::Set(d, uint64_t{0x3ff00000u - 0x3fe6a09eu} << 32));
   const VF64 k = hn::Sub(to_double(hn::ShiftRight<52>(bits)), c(1023.0));
-  const V64 mantissa =
-      hn::Add(hn::And(bits, hn::Set(d, 0x000fffffffffffffu)), hn::Set(d, uint64_t{0x3fe6a09eu} << 32));
+  const V64 mantissa = hn::Add(hn::And(bits, hn::Set(d, 0x000fffffffffffffu)), hn::Set(d, uint64_t{0x3fe6a09eu} << 32));
   const VF64 t = hn::Sub(hn::BitCast(f, mantissa), c(1.0));
   const VF64 s = hn::Div(t, hn::Add(c(2.0), t));
   const VF64 z = hn::Mul(s, s), w = hn::Mul(z, z);
   const auto step = [=](double a, VF64 rest) HWY_ATTR { return hn::Add(c(a), hn::Mul(w, rest)); };
-  const VF64 even = hn::Mul(w, step(3.999999999940941908e-01, step(2.222219843214978396e-01, c(1.531383769920937332e-01))));
-  const VF64 odd = hn::Mul(z, step(6.666666666666735130e-01, step(2.857142874366239149e-01,
-                                                                  step(1.818357216161805012e-01, c(1.479819860511658591e-01)))));
+  const VF64 even =
+      hn::Mul(w, step(3.999999999940941908e-01, step(2.222219843214978396e-01, c(1.531383769920937332e-01))));
+  const VF64 odd =
+      hn::Mul(z, step(6.666666666666735130e-01,
+                      step(2.857142874366239149e-01, step(1.818357216161805012e-01, c(1.479819860511658591e-01)))));
   const VF64 half = hn::Mul(c(0.5), hn::Mul(t, t));
   const VF64 inner = hn::Add(hn::Mul(s, hn::Add(half, hn::Add(odd, even))), hn::Mul(k, c(1.90821492927058770002e-10)));
   return hn::Add(hn::Sub(t, hn::Sub(half, inner)), hn::Mul(k, c(6.93147180369123816490e-01)));
@@ -196,17 +199,17 @@ HWY_INLINE void circle(V64 phase, VF64& cosine, VF64& sine) {  // fdlibm's sin a
   const VF64 a = hn::Mul(hn::Sub(to_double(rest), c(0x1p51)), c(6.283185307179586476925 * 0x1p-54));
   const VF64 z = hn::Mul(a, a);
   const auto step = [=](double first, VF64 more) HWY_ATTR { return hn::Add(c(first), hn::Mul(z, more)); };
-  const VF64 sin_tail =
-      step(-1.66666666666666324348e-01,
-           step(8.33333333332248946124e-03, step(-1.98412698298579493134e-04,
-                                                 step(2.75573137070700676789e-06,
-                                                      step(-2.50507602534068634195e-08, c(1.58969099521155010221e-10))))));
+  const VF64 sin_tail = step(
+      -1.66666666666666324348e-01,
+      step(8.33333333332248946124e-03,
+           step(-1.98412698298579493134e-04,
+                step(2.75573137070700676789e-06, step(-2.50507602534068634195e-08, c(1.58969099521155010221e-10))))));
   const VF64 s = hn::Add(a, hn::Mul(hn::Mul(a, z), sin_tail));
-  const VF64 cos_tail =
-      step(4.16666666666666019037e-02,
-           step(-1.38888888888741095749e-03, step(2.48015872894767294178e-05,
-                                                  step(-2.75573143513906633035e-07,
-                                                       step(2.08757232129817482790e-09, c(-1.13596475577881948265e-11))))));
+  const VF64 cos_tail = step(
+      4.16666666666666019037e-02,
+      step(-1.38888888888741095749e-03,
+           step(2.48015872894767294178e-05,
+                step(-2.75573143513906633035e-07, step(2.08757232129817482790e-09, c(-1.13596475577881948265e-11))))));
   const VF64 co = hn::Add(hn::Sub(c(1.0), hn::Mul(c(0.5), z)), hn::Mul(hn::Mul(z, z), cos_tail));
   const auto swap = hn::MaskFromVec(hn::BitCast(f, hn::Sub(hn::Zero(d), hn::And(quarter, hn::Set(d, 1u)))));
   const V64 sign = hn::Set(d, uint64_t{1} << 63);
@@ -242,7 +245,8 @@ struct Normal64 {
   static constexpr int kPerBlock = 2;
   HWY_INLINE void operator()(const Words& words, double* out) const {
     const F64 f;
-    const VF64 u = hn::Mul(hn::Add(top53(join(words.w[1], words.w[0])), hn::Set(f, 1.0)), hn::Set(f, 0x1p-53));  // (0, 1]
+    const VF64 u =
+        hn::Mul(hn::Add(top53(join(words.w[1], words.w[0])), hn::Set(f, 1.0)), hn::Set(f, 0x1p-53));  // (0, 1]
     const VF64 radius = hn::Sqrt(hn::Max(hn::Zero(f), hn::Mul(hn::Set(f, -2.0), log_of(u))));
     VF64 cosine, sine;
     circle(join(words.w[3], words.w[2]), cosine, sine);
@@ -354,15 +358,19 @@ void random_with(const RandomParams& p, void* const* ptr, int64_t row0) {
 RandomKernel find_random(Distribution distribution, DType dtype) {
   const bool f32 = dtype == DType::f32, f64 = dtype == DType::f64, i32 = dtype == DType::i32;
   switch (distribution) {
-    case Distribution::uniform: return f32 ? random_plain<Uniform32> : f64 ? random_plain<Uniform64> : nullptr;
-    case Distribution::normal: return f32 ? random_plain<Normal32> : f64 ? random_plain<Normal64> : nullptr;
+    case Distribution::uniform:
+      return f32 ? random_plain<Uniform32> : f64 ? random_plain<Uniform64> : nullptr;
+    case Distribution::normal:
+      return f32 ? random_plain<Normal32> : f64 ? random_plain<Normal64> : nullptr;
     case Distribution::bernoulli:
       return f32   ? random_with<Bernoulli<float>>
              : f64 ? random_with<Bernoulli<double>>
              : i32 ? random_with<Bernoulli<std::int32_t>>
                    : random_with<Bernoulli<std::uint8_t>>;
     case Distribution::integer:
-      return i32 ? random_with<Integer<std::int32_t>> : dtype == DType::u8 ? random_with<Integer<std::uint8_t>> : nullptr;
+      return i32                  ? random_with<Integer<std::int32_t>>
+             : dtype == DType::u8 ? random_with<Integer<std::uint8_t>>
+                                  : nullptr;
   }
   return nullptr;
 }
@@ -390,11 +398,7 @@ void iota(const IotaParams& p, void* const* ptr, std::int64_t row0) {
 }  // namespace
 
 RandomKernel find_random(Distribution distribution, DType dtype, Target target) {
-  switch (target) {
-    case Target::sse4: return N_SSE4::find_random(distribution, dtype);
-    case Target::avx2: return N_AVX2::find_random(distribution, dtype);
-    case Target::avx512: return N_AVX3::find_random(distribution, dtype);
-  }
+  WINDROW_RETURN_FOR(target, find_random(distribution, dtype))
   return nullptr;
 }
 
@@ -412,11 +416,16 @@ void philox4x32(const std::uint32_t counter[4], const std::uint32_t key[2], std:
 
 IotaKernel find_iota(DType dtype, Target) {
   switch (dtype) {
-    case DType::f32: return iota<float>;
-    case DType::f64: return iota<double>;
-    case DType::i32: return iota<std::int32_t>;
-    case DType::u8: return iota<std::uint8_t>;
-    case DType::boolean: return iota<bool>;
+    case DType::f32:
+      return iota<float>;
+    case DType::f64:
+      return iota<double>;
+    case DType::i32:
+      return iota<std::int32_t>;
+    case DType::u8:
+      return iota<std::uint8_t>;
+    case DType::boolean:
+      return iota<bool>;
   }
   return nullptr;
 }

@@ -1,5 +1,6 @@
-// Random numbers that depend on nothing but (seed, stream, step, element): Philox4x32-10, a counter-based generator. The
-// same numbers at any split into strips or lanes and on any number of threads. Also iota. Measured speeds: docs/kernels.md.
+// Random numbers that depend on nothing but (seed, stream, step, element): Philox4x32-10, a counter-based generator.
+// The same numbers at any split into strips or lanes and on any number of threads. Also iota. Measured speeds:
+// docs/kernels.md.
 //
 // Bit-identical on every SIMD target, the normal distribution too: its logarithm, sine and cosine are polynomials of
 // +, * and exactly rounded /, sqrt, without fused multiply-add (needs -ffp-contract=off, which cmake/Flags.cmake sets).
@@ -19,10 +20,10 @@ enum class Distribution : std::uint8_t {
   integer     // 0 .. bound - 1, biased by less than bound * 2^-32; i32, u8
 };
 
-/// Element (o, r, i) of dst[outer, rows, inner] is the element e = (o * extent + row0 + r) * inner + i of the whole array.
-/// Philox counter: (block low, block high, step, stream); key: (seed low, seed high). f32, bernoulli and integer take
-/// word e % 4 of block e / 4. f64 (uniform, normal) takes words 2 (e % 2), the high half, and 2 (e % 2) + 1, the low half,
-/// of block e / 2. A normal pair (2k, 2k + 1) shares its two uniforms.
+/// Element (o, r, i) of dst[outer, rows, inner] is the element e = (o * extent + row0 + r) * inner + i of the whole
+/// array. Philox counter: (block low, block high, step, stream); key: (seed low, seed high). f32, bernoulli and integer
+/// take word e % 4 of block e / 4. f64 (uniform, normal) takes words 2 (e % 2), the high half, and 2 (e % 2) + 1, the
+/// low half, of block e / 2. A normal pair (2k, 2k + 1) shares its two uniforms.
 struct RandomParams {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0;  // which random op of the graph

@@ -1,8 +1,8 @@
 // Reduction kernels, generic over the op and the element type. Included again for every target.
 //
-// Three ways through an input: `Across` where a reduced axis is contiguous (a vector per output, then a transposing tree that
-// finishes a vector of outputs at once), `Down` where a kept axis is (a vector of outputs at once), `Single` for the rest.
-// All combine long ranges pairwise, by halves, in an order that depends on the sizes alone.
+// Three ways through an input: `Across` where a reduced axis is contiguous (a vector per output, then a transposing
+// tree that finishes a vector of outputs at once), `Down` where a kept axis is (a vector of outputs at once), `Single`
+// for the rest. All combine long ranges pairwise, by halves, in an order that depends on the sizes alone.
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -23,7 +23,8 @@ HWY_BEFORE_NAMESPACE();
 namespace wr::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// ---- the ops -------------------------------------------------------------------------------------------------------------------
+// ---- the ops
+// -------------------------------------------------------------------------------------------------------------------
 
 template <class T>
 struct Sum {
@@ -52,7 +53,8 @@ struct Minimum {
   HWY_INLINE static Simd<T> combine(Simd<T> a, Simd<T> b) { return min(a, b); }
 };
 
-// ---- walking over axes ---------------------------------------------------------------------------------------------------------
+// ---- walking over axes
+// ---------------------------------------------------------------------------------------------------------
 
 /// A nest of loops, the last axis the innermost; `in` and `out` are strides.
 struct Axes {
@@ -101,7 +103,8 @@ struct Cursor {
   }
 };
 
-// ---- what becomes of a reduced value --------------------------------------------------------------------------------------------
+// ---- what becomes of a reduced value
+// --------------------------------------------------------------------------------------------
 
 /// Stores the value, combined with the old one if the parameters say so.
 template <class Op, class T>
@@ -164,15 +167,20 @@ struct KeepPosition {
     return 0;
   }
   std::int64_t first_anywhere(const T* base, T value) const {
-    Cursor cursor(reduced);
     const std::int64_t n = reduced.count();
+    if (reduced.rank == 1) {
+      for (std::int64_t i = 0; i < n; ++i)
+        if (same(base[i * reduced.in[0]], value)) return i;
+    }
+    Cursor cursor(reduced);
     for (std::int64_t i = 0; i < n; ++i, cursor.next())
       if (same(base[cursor.in], value)) return i;
     return 0;
   }
 };
 
-// ---- across: a reduced axis is contiguous ---------------------------------------------------------------------------------------
+// ---- across: a reduced axis is contiguous
+// ---------------------------------------------------------------------------------------
 
 template <class Op, class T>
 struct Across {
@@ -194,14 +202,12 @@ struct Across {
     return V(hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(n)), part.v, hn::Set(d, Op::kIdentity)));
   }
 
-  /// Chunks [first, last) straight through, into four accumulators.
-  HWY_INLINE V straight(const T* base, std::int64_t first, std::int64_t last) const {
-    V a(hn::Set(d, Op::kIdentity)), b = a, c = a, e = a;
-    Cursor cursor(outer, first / chunks_a_run);
-    for (std::int64_t chunk = first; chunk < last; ++chunk) {
-      const std::int64_t start = chunk % chunks_a_run * kChunk;
-      const T* at = base + cursor.in + start;
-      const std::int64_t n = std::min(kChunk, run - start);
+  struct Accumulators {
+    V a, b, c, e;
+
+    // Written out: an implicit constructor would not be compiled for the target.
+    HWY_INLINE Accumulators() : a(hn::Set(d, Op::kIdentity)), b(a), c(a), e(a) {}
+    HWY_INLINE void add(const T* at, std::int64_t n) {
       std::int64_t i = 0;
       for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
         a = Op::combine(a, V(hn::LoadU(d, at + i)));
@@ -211,9 +217,20 @@ struct Across {
       }
       for (; i + kLanes <= n; i += kLanes) a = Op::combine(a, V(hn::LoadU(d, at + i)));
       if (i < n) b = Op::combine(b, load_part(at + i, n - i));
+    }
+    HWY_INLINE V total() const { return Op::combine(Op::combine(a, b), Op::combine(c, e)); }
+  };
+
+  /// Chunks [first, last) straight through.
+  HWY_NOINLINE V straight(const T* base, std::int64_t first, std::int64_t last) const {
+    Accumulators sums;
+    Cursor cursor(outer, first / chunks_a_run);
+    for (std::int64_t chunk = first; chunk < last; ++chunk) {
+      const std::int64_t start = chunks_a_run == 1 ? 0 : chunk % chunks_a_run * kChunk;
+      sums.add(base + cursor.in + start, std::min(kChunk, run - start));
       if (start + kChunk >= run) cursor.next();
     }
-    return Op::combine(Op::combine(a, b), Op::combine(c, e));
+    return sums.total();
   }
 
   HWY_NOINLINE V halves(const T* base, std::int64_t first, std::int64_t last) const {
@@ -223,8 +240,11 @@ struct Across {
   }
 
   HWY_INLINE V all(const T* base) const {
-    if (chunks == 1 && run < kLanes) return load_part(base, run);
-    return chunks <= chunks_at_once ? straight(base, 0, chunks) : halves(base, 0, chunks);
+    if (chunks > 1) return halves(base, 0, chunks);
+    if (run < kLanes) return load_part(base, run);
+    Accumulators sums;
+    sums.add(base, run);
+    return sums.total();
   }
 
   /// Combines neighbouring lanes of two vectors: those of `low` to the lower half, those of `high` to the upper.
@@ -233,7 +253,8 @@ struct Across {
   }
 
   template <class Keep>
-  static HWY_NOINLINE void run_all(const T* from, const Axes& kept, const Axes& outer, std::int64_t run, const Keep& keep) {
+  static HWY_NOINLINE void run_all(const T* from, const Axes& kept, const Axes& outer, std::int64_t run,
+                                   const Keep& keep) {
     const Across across{from, outer, run};
     const std::int64_t count = kept.count();
     Cursor cursor(kept);
@@ -270,7 +291,9 @@ struct Across {
         level[r] = level[0];
       }
     }
+#pragma GCC unroll 4
     for (std::int64_t width = kLanes / 2; width >= 1; width /= 2)
+#pragma GCC unroll 8
       for (std::int64_t r = 0; r < width; ++r) level[r] = pairs(V(level[2 * r]), V(level[2 * r + 1])).v;
     if (neighbours) return keep.vector(in[0], out[0], V(level[0]), static_cast<std::size_t>(group));
     alignas(64) T values[kLanes];
@@ -279,7 +302,8 @@ struct Across {
   }
 };
 
-// ---- down: a kept axis is contiguous ----------------------------------------------------------------------------------------------
+// ---- down: a kept axis is contiguous
+// ----------------------------------------------------------------------------------------------
 
 template <class Op, class T>
 struct Down {
@@ -308,9 +332,39 @@ struct Down {
     for (int i = 0; i < kVectors; ++i) a.v[i] = Op::combine(V(a.v[i]), V(b.v[i])).v;
   }
 
+  /// Rows at one stride. A single vector of columns is summed in four strands, lest each add wait for the one before.
+  template <int kVectors>
+  HWY_INLINE void straight_down(const T* at, std::size_t n, std::int64_t rows, Block<kVectors>& sum) const {
+    const std::int64_t stride = reduced.in[0];
+    Block<kVectors> total, next;
+    load_block(at, n, total);
+    std::int64_t r = 1;
+    if (kVectors == 1 && rows >= 8) {
+      Block<kVectors> strand[3];
+      for (int i = 0; i < 3; ++i) load_block(at + (i + 1) * stride, n, strand[i]);
+      for (r = 4; r + 4 <= rows; r += 4) {
+        load_block(at + r * stride, n, next);
+        combine(total, next);
+        for (int i = 0; i < 3; ++i) {
+          load_block(at + (r + i + 1) * stride, n, next);
+          combine(strand[i], next);
+        }
+      }
+      combine(total, strand[0]);
+      combine(strand[1], strand[2]);
+      combine(total, strand[1]);
+    }
+    for (; r < rows; ++r) {
+      load_block(at + r * stride, n, next);
+      combine(total, next);
+    }
+    sum = total;
+  }
+
   /// Elements [first, last) of the reduced axes for kVectors vectors of columns.
   template <int kVectors>
-  HWY_NOINLINE void halves(const T* base, std::size_t n, std::int64_t first, std::int64_t last, Block<kVectors>& sum) const {
+  HWY_NOINLINE void halves(const T* base, std::size_t n, std::int64_t first, std::int64_t last,
+                           Block<kVectors>& sum) const {
     if (last - first > kStraight) {
       const std::int64_t middle = first + (last - first) / 2;
       Block<kVectors> second;
@@ -318,29 +372,41 @@ struct Down {
       halves<kVectors>(base, n, middle, last, second);
       return combine(sum, second);
     }
+    if (reduced.rank == 1) return straight_down(base + first * reduced.in[0], n, last - first, sum);
     Cursor cursor(reduced, first);
     Block<kVectors> total, next;  // not the argument, which would live in memory
     load_block(base + cursor.in, n, total);
-    if (reduced.rank == 1) {
-      const T* at = base + cursor.in;
-      for (std::int64_t i = first + 1; i < last; ++i) {
-        at += reduced.in[0];
-        load_block(at, n, next);
-        combine(total, next);
-      }
-    } else {
-      for (std::int64_t i = first + 1; i < last; ++i) {
-        cursor.next();
-        load_block(base + cursor.in, n, next);
-        combine(total, next);
-      }
+    for (std::int64_t i = first + 1; i < last; ++i) {
+      cursor.next();
+      load_block(base + cursor.in, n, next);
+      combine(total, next);
     }
     sum = total;
+  }
+
+  /// Few columns and no gaps: several rows make a vector of columns, folded at the end.
+  template <class Keep>
+  static HWY_NOINLINE void run_packed(const T* from, std::int64_t columns, std::int64_t rows, const Keep& keep) {
+    const std::int64_t pack = kLanes / columns;
+    Axes packs;
+    packs.push(rows / pack, kLanes, 0);
+    Block<1> sum;
+    Down{packs}.template halves<1>(from, kLanes, 0, rows / pack, sum);
+    alignas(64) T lane[2 * kLanes];
+    hn::Store(sum.v[0], d, lane);
+    for (std::int64_t half = kLanes / 2; half >= columns; half /= 2)
+      for (std::int64_t i = 0; i < half; ++i) lane[i] = Op::combine(lane[i], lane[i + half]);
+    for (std::int64_t r = rows / pack * pack; r < rows; ++r)
+      for (std::int64_t i = 0; i < columns; ++i) lane[i] = Op::combine(lane[i], from[r * columns + i]);
+    for (std::int64_t i = 0; i < columns; ++i) keep.one(i, i, lane[i]);
   }
 
   template <class Keep>
   static HWY_NOINLINE void run_all(const T* from, const Axes& kept, std::int64_t columns, const Axes& reduced,
                                    const Keep& keep) {
+    if (kept.count() == 1 && reduced.rank == 1 && reduced.in[0] == columns && kLanes % columns == 0 &&
+        columns < kLanes && reduced.size[0] * columns >= 4 * kLanes)
+      return run_packed(from, columns, reduced.size[0], keep);
     const Down down{reduced};
     const std::int64_t count = kept.count(), length = reduced.count();
     Cursor cursor(kept);
@@ -362,7 +428,8 @@ struct Down {
   }
 };
 
-// ---- single: nothing is contiguous -------------------------------------------------------------------------------------------------
+// ---- single: nothing is contiguous
+// -------------------------------------------------------------------------------------------------
 
 template <class Op, class T>
 struct Single {
@@ -389,7 +456,8 @@ struct Single {
   }
 };
 
-// ---- the choice ------------------------------------------------------------------------------------------------------------------
+// ---- the choice
+// ------------------------------------------------------------------------------------------------------------------
 
 inline int find_contiguous(const Axes& axes, bool also_out) {
   for (int i = axes.rank - 1; i >= 0; --i)

@@ -43,11 +43,15 @@ ReduceParams make_reduce(const Shape& shape, const Strides& in_strides, const Di
 
 ReduceKernel find_reduce(Reduce op, DType dtype, Target target) {
   switch (dtype) {
-    case DType::f32: return find_reduce_f32(op, target);
-    case DType::f64: return find_reduce_f64(op, target);
-    case DType::i32: return find_reduce_i32(op, target);
+    case DType::f32:
+      return find_reduce_f32(op, target);
+    case DType::f64:
+      return find_reduce_f64(op, target);
+    case DType::i32:
+      return find_reduce_i32(op, target);
     case DType::u8:
-    case DType::boolean: return find_reduce_u8(op, target);
+    case DType::boolean:
+      return find_reduce_u8(op, target);
   }
   return nullptr;
 }

@@ -13,12 +13,18 @@ namespace wr::cpu::HWY_NAMESPACE {
 
 ReduceKernel reduce_f32(Reduce op) {
   switch (op) {
-    case Reduce::sum: return &reduce_kernel<Sum<float>, float>;
-    case Reduce::max: return &reduce_kernel<Maximum<float>, float>;
-    case Reduce::min: return &reduce_kernel<Minimum<float>, float>;
-    case Reduce::prod: return &reduce_kernel<Product<float>, float>;
-    case Reduce::argmax: return &position_kernel<Maximum<float>, float>;
-    case Reduce::argmin: return &position_kernel<Minimum<float>, float>;
+    case Reduce::sum:
+      return &reduce_kernel<Sum<float>, float>;
+    case Reduce::max:
+      return &reduce_kernel<Maximum<float>, float>;
+    case Reduce::min:
+      return &reduce_kernel<Minimum<float>, float>;
+    case Reduce::prod:
+      return &reduce_kernel<Product<float>, float>;
+    case Reduce::argmax:
+      return &position_kernel<Maximum<float>, float>;
+    case Reduce::argmin:
+      return &position_kernel<Minimum<float>, float>;
   }
   return nullptr;
 }

@@ -13,12 +13,18 @@ namespace wr::cpu::HWY_NAMESPACE {
 
 ReduceKernel reduce_f64(Reduce op) {
   switch (op) {
-    case Reduce::sum: return &reduce_kernel<Sum<double>, double>;
-    case Reduce::max: return &reduce_kernel<Maximum<double>, double>;
-    case Reduce::min: return &reduce_kernel<Minimum<double>, double>;
-    case Reduce::prod: return &reduce_kernel<Product<double>, double>;
-    case Reduce::argmax: return &position_kernel<Maximum<double>, double>;
-    case Reduce::argmin: return &position_kernel<Minimum<double>, double>;
+    case Reduce::sum:
+      return &reduce_kernel<Sum<double>, double>;
+    case Reduce::max:
+      return &reduce_kernel<Maximum<double>, double>;
+    case Reduce::min:
+      return &reduce_kernel<Minimum<double>, double>;
+    case Reduce::prod:
+      return &reduce_kernel<Product<double>, double>;
+    case Reduce::argmax:
+      return &position_kernel<Maximum<double>, double>;
+    case Reduce::argmin:
+      return &position_kernel<Minimum<double>, double>;
   }
   return nullptr;
 }

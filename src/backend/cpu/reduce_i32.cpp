@@ -13,21 +13,30 @@ namespace wr::cpu::HWY_NAMESPACE {
 
 ReduceKernel reduce_i32(Reduce op) {
   switch (op) {
-    case Reduce::sum: return &reduce_kernel<Sum<std::int32_t>, std::int32_t>;
-    case Reduce::max: return &reduce_kernel<Maximum<std::int32_t>, std::int32_t>;
-    case Reduce::min: return &reduce_kernel<Minimum<std::int32_t>, std::int32_t>;
-    case Reduce::prod: return &reduce_kernel<Product<std::int32_t>, std::int32_t>;
-    case Reduce::argmax: return &position_kernel<Maximum<std::int32_t>, std::int32_t>;
-    case Reduce::argmin: return &position_kernel<Minimum<std::int32_t>, std::int32_t>;
+    case Reduce::sum:
+      return &reduce_kernel<Sum<std::int32_t>, std::int32_t>;
+    case Reduce::max:
+      return &reduce_kernel<Maximum<std::int32_t>, std::int32_t>;
+    case Reduce::min:
+      return &reduce_kernel<Minimum<std::int32_t>, std::int32_t>;
+    case Reduce::prod:
+      return &reduce_kernel<Product<std::int32_t>, std::int32_t>;
+    case Reduce::argmax:
+      return &position_kernel<Maximum<std::int32_t>, std::int32_t>;
+    case Reduce::argmin:
+      return &position_kernel<Minimum<std::int32_t>, std::int32_t>;
   }
   return nullptr;
 }
 
 ReduceKernel reduce_u8(Reduce op) {
   switch (op) {
-    case Reduce::max: return &reduce_kernel<Maximum<std::uint8_t>, std::uint8_t>;
-    case Reduce::min: return &reduce_kernel<Minimum<std::uint8_t>, std::uint8_t>;
-    default: return nullptr;
+    case Reduce::max:
+      return &reduce_kernel<Maximum<std::uint8_t>, std::uint8_t>;
+    case Reduce::min:
+      return &reduce_kernel<Minimum<std::uint8_t>, std::uint8_t>;
+    default:
+      return nullptr;
   }
 }
 

@@ -1,5 +1,6 @@
-// The SIMD math policy of the elementwise formulas: a vector with operators, a mask, and the same formulas as ops/formula.h
-// compiled for this Highway target. Also loads and stores of part of a vector. Included again for every target.
+// The SIMD math policy of the elementwise formulas: a vector with operators, a mask, and the same formulas as
+// ops/formula.h compiled for this Highway target. Also loads and stores of part of a vector. Included again for every
+// target.
 #include <hwy/highway.h>
 
 #include <cstdint>
@@ -126,13 +127,14 @@ struct VectorFormula;
 #undef WINDROW_FORMULA_5
 // clang-format on
 
-// ---- part of a vector ------------------------------------------------------------------------------------------------------
+// ---- part of a vector
+// ------------------------------------------------------------------------------------------------------
 
 /// Whether the target loads and stores under a mask without touching the lanes outside it.
 template <class T>
 inline constexpr bool kMasksSafe = HWY_TARGET <= HWY_AVX3 || (HWY_TARGET == HWY_AVX2 && sizeof(T) >= 4);
 
-/// The first n lanes, n < Lanes(d), the others 0; reads nothing beyond them.
+/// The first n lanes, the others 0; reads nothing beyond them.
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> load_first(D d, const T* from, std::size_t n) {
   if constexpr (kMasksSafe<T>) return hn::MaskedLoad(hn::FirstN(d, n), d, from);
@@ -141,7 +143,7 @@ HWY_INLINE hn::Vec<D> load_first(D d, const T* from, std::size_t n) {
   return hn::Load(d, buffer);
 }
 
-/// Stores the first n lanes, n < Lanes(d).
+/// Stores the first n lanes.
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE void store_first(D d, hn::Vec<D> v, T* to, std::size_t n) {
   if constexpr (kMasksSafe<T>) {
@@ -159,6 +161,10 @@ using Bytes = hn::Rebind<std::uint8_t, hn::ScalableTag<T>>;
 
 template <class T>
 HWY_INLINE Truth<T> truth_of_bytes(hn::Vec<Bytes<T>> bytes) {
+#if WINDROW_HAVE_AVX512
+  using Mask = hn::Mask<hn::ScalableTag<T>>;
+  return {Mask{static_cast<decltype(Mask::raw)>(_mm_test_epi8_mask(bytes.raw, bytes.raw))}};
+#endif
   const hn::ScalableTag<T> d;
   if constexpr (sizeof(T) == 4) {
     const hn::RebindToSigned<decltype(d)> lanes;
@@ -172,6 +178,9 @@ HWY_INLINE Truth<T> truth_of_bytes(hn::Vec<Bytes<T>> bytes) {
 
 template <class T>
 HWY_INLINE hn::Vec<Bytes<T>> bytes_of_truth(Truth<T> truth) {
+#if WINDROW_HAVE_AVX512
+  return {_mm_maskz_set1_epi8(static_cast<__mmask16>(truth.mask.raw), 1)};
+#endif
   const hn::ScalableTag<T> d;
   const hn::Rebind<std::int32_t, decltype(d)> words;
   if constexpr (sizeof(T) == 8) {

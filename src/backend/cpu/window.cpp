@@ -9,6 +9,8 @@
 // After foreach_target.h.
 #include <hwy/highway.h>
 
+#include "backend/cpu/dispatch.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace wr::cpu {
 namespace HWY_NAMESPACE {
@@ -76,8 +78,8 @@ struct Moves {
 // Each segment is written in kVectors (0: as many as it takes) whole vectors that may run over its end, which the next
 // segment then overwrites; the caller makes sure that both arrays go on for so long.
 template <int kVectors, class D, class T = hn::TFromD<D>>
-HWY_INLINE void unfold_run(D d, const Moves& m, T* HWY_RESTRICT dst, const T* HWY_RESTRICT src, int64_t count, int64_t top,
-                           int64_t bottom) {
+HWY_INLINE void unfold_run(D d, const Moves& m, T* HWY_RESTRICT dst, const T* HWY_RESTRICT src, int64_t count,
+                           int64_t top, int64_t bottom) {
   const int64_t lanes = hn::Lanes(d), segment = m.segment, row_step = m.row_step, pixel_step = m.pixel_step;
   const int64_t vectors = kVectors > 0 ? kVectors : (segment + lanes - 1) / lanes;
   const auto move = [=](T* to, const T* from) HWY_ATTR {
@@ -127,13 +129,14 @@ inline Interior interior(int64_t in, int64_t out, int64_t kernel, int64_t stride
 template <class T>
 HWY_INLINE int64_t fast_end(int64_t first, int64_t last, const T* read_end, int64_t read_step, const T* x_end,
                             const T* write_end, int64_t write_step, const T* cols_end) {
-  while (last > first && (read_end > x_end || write_end > cols_end)) --last, read_end -= read_step, write_end -= write_step;
+  while (last > first && (read_end > x_end || write_end > cols_end))
+    --last, read_end -= read_step, write_end -= write_step;
   return last;
 }
 
 template <class T>
-HWY_INLINE void unfold_image(const WindowParams& p, const Moves& m, UnfoldRun<T> run, int64_t overrun, T* cols, const T* image,
-                             const T* image_end) {
+HWY_INLINE void unfold_image(const WindowParams& p, const Moves& m, UnfoldRun<T> run, int64_t overrun, T* cols,
+                             const T* image, const T* image_end) {
   const int64_t window = p.kernel_h * p.kernel_w * p.channels, out_row = p.out_w * window;
   const Interior wide = interior(p.in_w, p.out_w, p.kernel_w, p.stride_w, p.pad_left, p.dilation_w);
   for (int64_t oh = 0; oh < p.out_h; ++oh) {
@@ -143,13 +146,14 @@ HWY_INLINE void unfold_image(const WindowParams& p, const Moves& m, UnfoldRun<T>
     while (top < bottom && ih0 + top * p.dilation_h < 0) ++top;
     while (bottom > top && ih0 + (bottom - 1) * p.dilation_h >= p.in_h) --bottom;
     const T* const src = image + (ih0 * p.in_w + first * p.stride_w - p.pad_left) * p.channels;
-    const int64_t reach = (wide.last - 1 - first) * m.pixel_step + (bottom - 1) * m.row_step + (m.parts - 1) * m.part_step +
-                          m.segment + overrun;
+    const int64_t reach = (wide.last - 1 - first) * m.pixel_step + (bottom - 1) * m.row_step +
+                          (m.parts - 1) * m.part_step + m.segment + overrun;
     const int64_t last = fast_end(first, wide.last, bottom > top ? src + reach : image, m.pixel_step, image_end,
                                   static_cast<const T*>(dst) + wide.last * window + overrun, window,
                                   static_cast<const T*>(cols) + p.out_h * out_row);
     const auto border = [&](int64_t from, int64_t to) HWY_ATTR {
-      for (int64_t ow = from; ow < to; ++ow) unfold_exactly(p, dst + ow * window, image, ih0, ow * p.stride_w - p.pad_left);
+      for (int64_t ow = from; ow < to; ++ow)
+        unfold_exactly(p, dst + ow * window, image, ih0, ow * p.stride_w - p.pad_left);
     };
     border(0, first);
     if (last > first) run(m, dst + first * window, src, last - first, top, bottom);
@@ -167,7 +171,8 @@ WindowParams padded(WindowParams p) {
 
 // Copies the image into the middle of a padded one.
 template <class T>
-HWY_INLINE void copy_inside(const WindowParams& p, const WindowParams& q, T* HWY_RESTRICT room, const T* HWY_RESTRICT image) {
+HWY_INLINE void copy_inside(const WindowParams& p, const WindowParams& q, T* HWY_RESTRICT room,
+                            const T* HWY_RESTRICT image) {
   const int64_t left = std::max<int64_t>(0, p.pad_left), skip = std::max<int64_t>(0, -p.pad_left);
   const int64_t columns = std::min(p.in_w - skip, q.in_w - left);
   if (columns <= 0) return;
@@ -180,7 +185,7 @@ template <class T>
 Moves moves_of(const WindowParams& p) {
   const bool joined = p.dilation_w == 1;  // then a window's row is one segment
   const int64_t c = p.channels;
-  return {p.kernel_h,       p.dilation_h * p.in_w * c,     joined ? 1 : p.kernel_w,
+  return {p.kernel_h,       p.dilation_h * p.in_w * c,   joined ? 1 : p.kernel_w,
           p.dilation_w * c, joined ? p.kernel_w * c : c, p.stride_w * c};
 }
 
@@ -201,7 +206,8 @@ void unfold(const WindowParams& p, void* const* ptr, int64_t) {
   HWY_ALIGN T room[kRoom];
   const WindowParams q = padded(p);
   const int64_t size = q.in_h * q.in_w * q.channels;
-  const bool inside = p.pad_top <= 0 && p.pad_left <= 0 && q.in_h - p.pad_top <= p.in_h && q.in_w - p.pad_left <= p.in_w;
+  const bool inside =
+      p.pad_top <= 0 && p.pad_left <= 0 && q.in_h - p.pad_top <= p.in_h && q.in_w - p.pad_left <= p.in_w;
   const bool use_room = !inside && size <= kRoom - kSlack;
   if (use_room) clear_exactly(room, size + kSlack);
   const Moves m = moves_of<T>(use_room ? q : p);
@@ -258,8 +264,8 @@ HWY_INLINE void fold_channels(D d, T* HWY_RESTRICT dst, const T* HWY_RESTRICT sr
 }
 
 template <class T>
-HWY_INLINE void fold_pixel(T* HWY_RESTRICT dst, const T* HWY_RESTRICT src, int64_t channels, int64_t rows, int64_t row_step,
-                           int64_t columns, int64_t column_step) {
+HWY_INLINE void fold_pixel(T* HWY_RESTRICT dst, const T* HWY_RESTRICT src, int64_t channels, int64_t rows,
+                           int64_t row_step, int64_t columns, int64_t column_step) {
   const hn::ScalableTag<T> d;
   const hn::CappedTag<T, 32 / sizeof(T)> d32;
   const hn::FixedTag<T, 16 / sizeof(T)> d16;
@@ -278,8 +284,8 @@ HWY_INLINE void fold_pixel(T* HWY_RESTRICT dst, const T* HWY_RESTRICT src, int64
 
 // One row of pixels [0, count) of x; `wide` says which windows cover each.
 template <class T>
-HWY_INLINE void fold_row(T* HWY_RESTRICT dst, const T* HWY_RESTRICT cols, const Cover* wide, int64_t count, int64_t channels,
-                         int64_t window, int64_t rows, int64_t row_step) {
+HWY_INLINE void fold_row(T* HWY_RESTRICT dst, const T* HWY_RESTRICT cols, const Cover* wide, int64_t count,
+                         int64_t channels, int64_t window, int64_t rows, int64_t row_step) {
   for (int64_t w = 0; w < count; ++w, dst += channels) {
     const T* const src = cols + wide[w].first * window + wide[w].kernel * channels;
     const int64_t column_step = wide[w].kernel_step * channels - wide[w].out_step * window;
@@ -294,7 +300,8 @@ HWY_INLINE void fold_row(T* HWY_RESTRICT dst, const T* HWY_RESTRICT cols, const 
 // store that the next load overlaps.
 template <class T>
 void fold(const WindowParams& p, void* const* ptr, int64_t) {
-  const int64_t c = p.channels, kernel_row = p.kernel_w * c, window = p.kernel_h * kernel_row, out_row = p.out_w * window;
+  const int64_t c = p.channels, kernel_row = p.kernel_w * c, window = p.kernel_h * kernel_row,
+                out_row = p.out_w * window;
   constexpr int64_t kBlock = 64;  // columns whose covering windows are worked out once for all rows and images
   Cover wide[kBlock];
   for (int64_t w0 = 0; w0 < p.in_w; w0 += kBlock) {
@@ -306,8 +313,8 @@ void fold(const WindowParams& p, void* const* ptr, int64_t) {
       const T* const cols = static_cast<const T*>(ptr[1]) + b * p.out_batch_stride;
       for (int64_t h = 0; h < p.in_h; ++h) {
         const Cover high = cover(h + p.pad_top, p.out_h, p.kernel_h, p.stride_h, p.dilation_h);
-        fold_row(x + h * p.in_w * c, cols + high.first * out_row + high.kernel * kernel_row, wide, count, c, window, high.count,
-                 high.kernel_step * kernel_row - high.out_step * out_row);
+        fold_row(x + h * p.in_w * c, cols + high.first * out_row + high.kernel * kernel_row, wide, count, c, window,
+                 high.count, high.kernel_step * kernel_row - high.out_step * out_row);
       }
     }
   }
@@ -339,21 +346,13 @@ WindowParams with_dense_pool(WindowParams p) {
 
 WindowKernel find_unfold(DType dtype, Target target) {
   if (!is_floating(dtype)) return nullptr;
-  switch (target) {
-    case Target::sse4: return N_SSE4::find_unfold(dtype);
-    case Target::avx2: return N_AVX2::find_unfold(dtype);
-    case Target::avx512: return N_AVX3::find_unfold(dtype);
-  }
+  WINDROW_RETURN_FOR(target, find_unfold(dtype))
   return nullptr;
 }
 
 WindowKernel find_fold(DType dtype, Target target) {
   if (!is_floating(dtype)) return nullptr;
-  switch (target) {
-    case Target::sse4: return N_SSE4::find_fold(dtype);
-    case Target::avx2: return N_AVX2::find_fold(dtype);
-    case Target::avx512: return N_AVX3::find_fold(dtype);
-  }
+  WINDROW_RETURN_FOR(target, find_fold(dtype))
   return nullptr;
 }
 

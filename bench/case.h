@@ -1,0 +1,57 @@
+// A benchmark case: a step on given arguments, the check that its result is right, and what it must do at least.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "windrow/windrow.h"
+
+namespace wr::bench {
+
+struct Prepared {
+  Step step;
+  std::vector<Array> arguments;
+  /// Runs the step once and returns what is wrong with the result; empty if nothing is.
+  std::function<std::string(Step&, const std::vector<Array>&)> check;
+  double bytes = 0;  // that must move from and to memory: arguments, states, results
+};
+
+struct Case {
+  std::string name;
+  std::string what;  // for --list
+  std::function<Prepared(int threads)> prepare;
+};
+
+/// All cases, in the order of ../shared/peers/README.md.
+const std::vector<Case>& cases();
+std::vector<Case> kernel_cases();
+std::vector<Case> training_cases();
+
+/// The usual check: one run against the oracle in double, results and states.
+std::string check_by_oracle(Step& step, const std::vector<Array>& arguments, double tolerance);
+
+/// The arguments' and results' bytes, and those of the states (read and written).
+double compulsory_bytes(Step& step, const std::vector<Array>& arguments);
+
+Array random_normal(const Shape& shape, std::uint64_t seed, double scale = 1, DType dtype = DType::f32);
+Array random_integers(const Shape& shape, int below, std::uint64_t seed);
+
+struct Timing {
+  double median_us = 0, best_us = 0;
+};
+/// Median and best of blocks of runs that take about `seconds` in all.
+Timing time_step(const std::function<void()>& run, double seconds);
+
+struct RunOptions {
+  std::vector<std::string> names;  // empty: all
+  bool json = false;
+  bool describe = false;  // print the plans, time nothing
+  int threads = 0;
+  double seconds = 1;
+};
+/// `windrow bench`; returns the exit code.
+int run(const RunOptions& options);
+int list();
+
+}  // namespace wr::bench

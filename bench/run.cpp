@@ -1,0 +1,259 @@
+// Checks, times and prints the cases.
+#include <fmt/color.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "backend/cpu/gemm.h"
+#include "base/thread_team.h"
+#include "bench/case.h"
+#include "ir/interpret.h"
+#include "step/inside.h"
+
+namespace wr::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::string difference(const std::string& what, const Array& got, const Array& wanted, double tolerance, double absolute = 0) {
+  const auto a = got.astype(DType::f64).to_vector<double>(), b = wanted.astype(DType::f64).to_vector<double>();
+  double largest = 1e-3;
+  for (double x : b) largest = std::max(largest, std::abs(x));
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double error = std::abs(a[i] - b[i]);
+    if (!(error <= absolute + tolerance * std::max(std::abs(b[i]), 0.01 * largest)) && !(std::isnan(a[i]) && std::isnan(b[i])))
+      return fmt::format("{}: element {} is {:.9g}, the oracle has {:.9g}", what, i, a[i], b[i]);
+  }
+  return "";
+}
+
+/// What this machine can do at best with so many threads, measured once: the roofline.
+struct Roof {
+  double flops_per_us[2];  // f32, f64
+  double bytes_per_us(double bytes) const;
+  int threads = 1;
+};
+
+struct GemmLoop {
+  cpu::Gemm gemm;
+  const void *a, *b;
+  std::vector<std::vector<double>>* c;
+  int rounds;
+};
+
+Roof measure_roof(int threads) {
+  Roof roof{};
+  roof.threads = threads;
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    constexpr std::int64_t n = 96;
+    std::vector<double> a(n * n, 0), b(n * n, 0);
+    std::vector<std::vector<double>> c(static_cast<std::size_t>(threads), std::vector<double>(n * n + 64));
+    GemmLoop loop{cpu::make_gemm(cpu::row_major(dtype, n, n, n), cpu::active_target()), a.data(), b.data(), &c, 40};
+    double best = 1e9;
+    for (int i = 0; i < 30; ++i) {
+      const auto start = Clock::now();
+      ThreadTeam::shared().run(
+          threads,
+          [](void* context, int member, int) {
+            auto& l = *static_cast<GemmLoop*>(context);
+            for (int r = 0; r < l.rounds; ++r) l.gemm(l.a, l.b, (*l.c)[static_cast<std::size_t>(member)].data(), nullptr);
+          },
+          &loop);
+      best = std::min(best, seconds_since(start));
+    }
+    roof.flops_per_us[dtype == DType::f64] = 2.0 * n * n * n * loop.rounds * threads / (best * 1e6);
+  }
+  return roof;
+}
+
+struct CopyLoop {
+  std::vector<std::vector<char>>* from;
+  std::vector<std::vector<char>>* to;
+};
+
+/// The rate at which so many bytes, half read and half written, move through all threads.
+double Roof::bytes_per_us(double bytes) const {
+  const auto half = static_cast<std::size_t>(std::clamp(bytes / 2 / threads, 4096.0, 64e6));
+  std::vector<std::vector<char>> from(static_cast<std::size_t>(threads), std::vector<char>(half)), to = from;
+  CopyLoop loop{&from, &to};
+  double best = 1e9;
+  for (int i = 0; i < 12; ++i) {
+    const auto start = Clock::now();
+    const int rounds = static_cast<int>(std::max<std::size_t>(1, 4'000'000 / half));
+    for (int r = 0; r < rounds; ++r)
+      ThreadTeam::shared().run(
+          threads,
+          [](void* context, int member, int) {
+            auto& l = *static_cast<CopyLoop*>(context);
+            auto& source = (*l.from)[static_cast<std::size_t>(member)];
+            std::memcpy((*l.to)[static_cast<std::size_t>(member)].data(), source.data(), source.size());
+          },
+          &loop);
+    best = std::min(best, seconds_since(start) / rounds);
+  }
+  return static_cast<double>(half) * 2 * threads / (best * 1e6);
+}
+
+struct Result {
+  std::string name, wrong;
+  Timing timing;
+  StepFacts facts;
+  double roof_us = 0;
+};
+
+Result measure(const Case& c, const RunOptions& options, const Roof* roof) {
+  Prepared p = c.prepare(options.threads);
+  Result r;
+  r.name = c.name;
+  r.facts = p.step.facts();
+  r.wrong = p.check(p.step, p.arguments);
+  if (!r.wrong.empty()) return r;
+  r.timing = time_step([&] { p.step.again(); }, options.seconds);
+  if (roof) {
+    const bool wide = !p.arguments.empty() && p.arguments[0].dtype() == DType::f64;
+    r.roof_us = std::max(r.facts.flops / roof->flops_per_us[wide], p.bytes / roof->bytes_per_us(p.bytes));
+  }
+  return r;
+}
+
+void print_row(const Result& r) {
+  if (!r.wrong.empty()) {
+    fmt::print("{:<30} WRONG  {}\n", r.name, r.wrong);
+    return;
+  }
+  fmt::print("{:<30} {:>10.2f} {:>10.2f} {:>10.1f} {:>9.0f} {:>9.2f} {:>7.0f} %\n", r.name, r.timing.median_us, r.timing.best_us,
+             r.facts.flops / r.timing.best_us / 1e3, static_cast<double>(r.facts.peak_bytes()) / 1024, r.facts.compile_ms,
+             100 * r.roof_us / r.timing.best_us);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+Array random_normal(const Shape& shape, std::uint64_t seed, double scale, DType dtype) {
+  std::mt19937_64 engine(seed * 7919 + 17);
+  std::normal_distribution<double> normal(0, scale);
+  std::vector<double> values(static_cast<std::size_t>(shape.count()));
+  for (double& v : values) v = normal(engine);
+  return Array::from(values, shape).astype(dtype);
+}
+
+Array random_integers(const Shape& shape, int below, std::uint64_t seed) {
+  std::mt19937_64 engine(seed * 104729 + 5);
+  std::vector<std::int32_t> values(static_cast<std::size_t>(shape.count()));
+  for (auto& v : values) v = static_cast<std::int32_t>(engine() % static_cast<std::uint64_t>(below));
+  return Array::from(values, shape);
+}
+
+std::string check_by_oracle(Step& step, const std::vector<Array>& arguments, double tolerance) {
+  const ir::Graph& graph = *step.inside().graph;
+  const auto wanted = ir::interpret(graph, arguments, ir::Rounding::none);
+  std::vector<const Array*> list;
+  for (const Array& a : arguments) list.push_back(&a);
+  step.run(list);
+  for (std::size_t i = 0; i < wanted.outputs.size(); ++i)
+    if (auto wrong = difference(fmt::format("result {}", i), step.output(i), wanted.outputs[i], tolerance); !wrong.empty()) return wrong;
+  for (std::size_t i = 0; i < wanted.updates.size(); ++i) {
+    const auto& variable = *graph[graph.updates[i].state].variable;
+    // Adam's first step is lr * g / |g|: where g is nearly 0 its last bits decide. The moments are compared closely.
+    const bool moment = variable.name.ends_with(".mean") || variable.name.ends_with(".square");
+    if (auto wrong = difference("state " + variable.name, variable.value, wanted.updates[i], tolerance, moment ? 0 : 1e-4); !wrong.empty()) return wrong;
+  }
+  return "";
+}
+
+double compulsory_bytes(Step& step, const std::vector<Array>& arguments) {
+  double bytes = 0;
+  for (const Array& a : arguments) bytes += static_cast<double>(a.bytes());
+  for (const Array& a : step.inside().outputs) bytes += static_cast<double>(a.bytes());
+  const ir::Graph& graph = *step.inside().graph;
+  bytes += static_cast<double>(step.facts().state_bytes);
+  for (const auto& u : graph.updates) bytes += static_cast<double>(graph[u.state].variable->value.bytes());
+  return bytes;
+}
+
+Timing time_step(const std::function<void()>& run, double seconds) {
+  constexpr int kBlocks = 9;
+  for (int i = 0; i < 3; ++i) run();
+  auto start = Clock::now();
+  run();
+  const double one = std::max(seconds_since(start), 1e-7);
+  const int turns = std::max(1, static_cast<int>(seconds / kBlocks / one));
+  std::vector<double> blocks;
+  for (int b = 0; b < kBlocks; ++b) {
+    start = Clock::now();
+    for (int i = 0; i < turns; ++i) run();
+    blocks.push_back(seconds_since(start) / turns * 1e6);
+  }
+  std::sort(blocks.begin(), blocks.end());
+  return {blocks[kBlocks / 2], blocks[0]};
+}
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all = [] {
+    auto list = kernel_cases();
+    for (auto& c : training_cases()) list.push_back(std::move(c));
+    return list;
+  }();
+  return all;
+}
+
+int list() {
+  for (const Case& c : cases()) fmt::print("{:<30} {}\n", c.name, c.what);
+  return 0;
+}
+
+int run(const RunOptions& given) {
+  RunOptions options = given;
+  if (options.threads == 0) options.threads = default_threads();
+  std::vector<const Case*> chosen;
+  for (const Case& c : cases())
+    if (options.names.empty() || std::find(options.names.begin(), options.names.end(), c.name) != options.names.end()) chosen.push_back(&c);
+  for (const std::string& name : options.names)
+    if (std::none_of(chosen.begin(), chosen.end(), [&](auto* c) { return c->name == name; })) {
+      fmt::print(stderr, "bench: no case '{}'; `windrow bench --list` shows them\n", name);
+      return 2;
+    }
+  if (options.describe) {
+    for (const Case* c : chosen) fmt::print("{}\n", c->prepare(options.threads).step.describe());
+    return 0;
+  }
+  std::optional<Roof> roof;
+  if (!options.json) {
+    ThreadTeam::shared().reserve(options.threads);
+    roof = measure_roof(options.threads);
+    fmt::print("{} thread{}, {}; measured peak {:.0f} GFLOP/s f32, {:.0f} f64\n", options.threads, options.threads == 1 ? "" : "s",
+               cpu::name_of(cpu::active_target()), roof->flops_per_us[0] / 1e3, roof->flops_per_us[1] / 1e3);
+    fmt::print("{:<30} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9}\n", "case", "median us", "best us", "GFLOP/s", "peak KB", "compile", "of roof");
+  }
+  int wrong = 0;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const bool progress = !options.json && isatty(1);
+    if (progress) {
+      fmt::print("[{}/{}] {} ...\r", i + 1, chosen.size(), chosen[i]->name);
+      std::fflush(stdout);
+    }
+    const Result r = measure(*chosen[i], options, roof ? &*roof : nullptr);
+    if (!r.wrong.empty()) {
+      ++wrong;
+      fmt::print(stderr, "bench: {}: {}\n", r.name, r.wrong);
+    }
+    if (progress) fmt::print("\033[K");
+    if (!options.json) {
+      print_row(r);
+    } else if (r.wrong.empty()) {
+      fmt::print("{}\n", nlohmann::ordered_json{{"case", r.name}, {"us", r.timing.median_us}, {"best_us", r.timing.best_us}, {"threads", options.threads}}.dump());
+      std::fflush(stdout);
+    }
+  }
+  return wrong ? 1 : 0;
+}
+
+}  // namespace wr::bench

@@ -1,0 +1,53 @@
+#include "cli/doctor.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/target.h"
+#include "base/machine.h"
+#include "base/thread_team.h"
+
+namespace wr::cli {
+namespace {
+
+std::string size_text(std::int64_t bytes) {
+  if (bytes <= 0) return "none";
+  if (bytes < (1 << 20)) return fmt::format("{} KiB", bytes >> 10);
+  return bytes < (std::int64_t{1} << 30) ? fmt::format("{} MiB", bytes >> 20) : fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
+}
+
+void row(const char* name, const std::string& value) { fmt::print("  {:<14} {}\n", name, value); }
+
+}  // namespace
+
+int doctor() {
+  const Machine& m = machine();
+  fmt::print("machine\n");
+  row("cpu", m.cpu);
+  row("system", m.system);
+  row("cores", fmt::format("{} usable of {} online", m.cores, m.cores_online));
+  row("caches", fmt::format("L1d {}, L2 {}, L3 {}{}", size_text(m.l1d), size_text(m.l2), size_text(m.l3),
+                            m.caches_assumed ? " (assumed: the system does not say)" : ""));
+  row("memory", fmt::format("{} in all, {} free", size_text(m.memory), size_text(memory_available())));
+  fmt::print("choices\n");
+  std::string targets;
+  for (cpu::Target t : cpu::available_targets())
+    targets += fmt::format("{}{}{}", targets.empty() ? "" : " ", cpu::name_of(t), t == cpu::active_target() ? "*" : "");
+  row("SIMD", targets + "   (* in use; WINDROW_SIMD forces one)");
+  row("threads", fmt::format("{}   (WINDROW_THREADS sets it)", default_threads()));
+  fmt::print("matrix products (kernel chosen first, then those that could serve)\n");
+  struct Size {
+    std::int64_t m, k, n;
+  };
+  for (const Size s : {Size{1, 144, 128}, {16, 16, 16}, {32, 144, 128}, {64, 64, 6}, {32, 784, 128}, {1000, 1000, 1000}}) {
+    const auto shape = cpu::row_major(DType::f32, s.m, s.n, s.k);
+    std::string all;
+    for (auto name : cpu::gemm_kernels(shape, cpu::active_target())) all += fmt::format("{}{}", all.empty() ? "" : ", ", name);
+    row(fmt::format("{}x{}x{}", s.m, s.k, s.n).c_str(), fmt::format("{:<12} of {}", cpu::make_gemm(shape, cpu::active_target()).kernel, all));
+  }
+  return 0;
+}
+
+}  // namespace wr::cli

@@ -1,0 +1,8 @@
+// `windrow doctor`: what was detected and chosen.
+#pragma once
+
+namespace wr::cli {
+
+int doctor();
+
+}  // namespace wr::cli

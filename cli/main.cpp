@@ -1,0 +1,52 @@
+// The windrow program.
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "bench/case.h"
+#include "cli/doctor.h"
+#include "windrow/windrow.h"
+
+namespace {
+
+void add_bench(CLI::App& app, int& exit_code) {
+  auto* bench = app.add_subcommand("bench", "Time the built-in cases; each checks its result first");
+  auto options = std::make_shared<wr::bench::RunOptions>();
+  auto list = std::make_shared<bool>(false);
+  bench->add_option("case", options->names, "Cases to run (all if none is named)");
+  bench->add_flag("--json", options->json, "One JSON object a line: case, us (median), best_us, threads");
+  bench->add_option("--threads", options->threads, "Threads (default: WINDROW_THREADS, else all cores)")->check(CLI::Range(1, 1024));
+  bench->add_option("--seconds", options->seconds, "Time to spend on a case")->check(CLI::Range(0.01, 600.0))->capture_default_str();
+  bench->add_flag("--describe", options->describe, "Print each case's plan instead of timing it");
+  bench->add_flag("--list", *list, "Show the cases");
+  bench->callback([options, list, &exit_code] { exit_code = *list ? wr::bench::list() : wr::bench::run(*options); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"windrow: train small neural networks fast, on CPU cores"};
+  app.set_version_flag("--version", "windrow " WINDROW_VERSION);
+  app.require_subcommand(0, 1);
+  app.get_formatter()->column_width(34);
+  app.footer(
+      "Examples:\n"
+      "  windrow bench                           time everything\n"
+      "  windrow bench dqn_step_b64 --threads 1  one case on one core\n"
+      "  windrow doctor                          what was detected on this machine\n\n"
+      "Environment:\n"
+      "  WINDROW_THREADS=N   threads a step uses\n"
+      "  WINDROW_SIMD=NAME   force sse4, avx2 or avx512\n");
+  int exit_code = 0;
+  add_bench(app, exit_code);
+  app.add_subcommand("doctor", "Show what was detected on this machine and which kernels were chosen")->callback([&] { exit_code = wr::cli::doctor(); });
+  try {
+    app.parse(argc, argv);
+    if (app.get_subcommands().empty()) fmt::print("{}", app.help());
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "windrow: {}\n", e.what());
+    return 1;
+  }
+  return exit_code;
+}
