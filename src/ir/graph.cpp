@@ -46,7 +46,7 @@ int Graph::intern(Node node) {
   const std::size_t h = hash_of(node);
   auto [first, last] = interned_.equal_range(h);
   for (auto it = first; it != last; ++it)
-    if (same(nodes_[it->second], node)) return it->second;
+    if (same((*this)[it->second], node)) return it->second;
   const int id = size();
   nodes_.push_back(std::move(node));
   interned_.emplace(h, id);
@@ -56,7 +56,7 @@ int Graph::intern(Node node) {
 int Graph::add(Op op, std::vector<int> ids, Attrs attrs, const std::source_location& where) {
   std::vector<Spec> specs;
   specs.reserve(ids.size());
-  for (int i : ids) specs.push_back(nodes_[i].spec);
+  for (int i : ids) specs.push_back((*this)[i].spec);
   Node node;
   node.op = op;
   try {
@@ -110,12 +110,12 @@ int Graph::add_node(Node node) {
 
 int Graph::current(const std::shared_ptr<Variable>& variable, const std::source_location& where) {
   for (auto it = updates.rbegin(); it != updates.rend(); ++it)
-    if (nodes_[it->state].variable == variable) return it->value;
+    if ((*this)[it->state].variable == variable) return it->value;
   return add_state(variable, where);
 }
 
 void Graph::assign(const std::shared_ptr<Variable>& variable, int value, const std::source_location& where) {
-  const Spec& have = nodes_[value].spec;
+  const Spec& have = (*this)[value].spec;
   if (!(have == variable->spec))
     fail(where, "assign: state " + (variable->name.empty() ? "" : "'" + variable->name + "' ") + "is " +
                     to_string(variable->spec) + ", the value is " + to_string(have));

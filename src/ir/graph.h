@@ -2,6 +2,7 @@
 // another; a node's inputs always have smaller numbers than itself.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <source_location>
 #include <string>
@@ -43,7 +44,7 @@ struct Update {
 
 class Graph : public std::enable_shared_from_this<Graph> {
  public:
-  const Node& operator[](int id) const { return nodes_[id]; }
+  const Node& operator[](int id) const { return nodes_[static_cast<std::size_t>(id)]; }
   int size() const { return static_cast<int>(nodes_.size()); }
 
   /// Adds a node, or finds the equal one. Infers its type; an Error names the caller's line, the op and the sizes.
@@ -71,7 +72,7 @@ class Graph : public std::enable_shared_from_this<Graph> {
 
  private:
   int intern(Node node);
-  std::vector<Node> nodes_;
+  std::deque<Node> nodes_;  // references to nodes stay valid while nodes are added
   std::unordered_multimap<std::size_t, int> interned_;
 };
 

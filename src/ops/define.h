@@ -48,6 +48,20 @@ inline void expect_axis(std::int64_t axis, int rank) {
   if (axis < 0 || axis >= rank)
     refuse("axis " + std::to_string(axis) + " is out of range for rank " + std::to_string(rank));
 }
+/// Attributes may come from a text somebody else wrote.
+inline DType expect_dtype(std::int64_t code) {
+  if (code < 0 || code > static_cast<std::int64_t>(DType::boolean)) refuse("unknown element type " + std::to_string(code));
+  return static_cast<DType>(code);
+}
+/// Throws for negative sizes and for more elements than memory can hold.
+inline Shape expect_sizes(const Shape& shape) {
+  std::int64_t count = 1;
+  for (auto n : shape) {
+    if (n < 0) refuse("negative size in " + to_string(shape));
+    if (__builtin_mul_overflow(count, n, &count) || count > (std::int64_t{1} << 46)) refuse("too many elements in " + to_string(shape));
+  }
+  return shape;
+}
 /// -1 for the last axis and so on; throws with the caller's line.
 int normalise_axis(int axis, int rank, const char* op, const std::source_location& where);
 

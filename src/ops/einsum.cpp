@@ -118,8 +118,13 @@ namespace ops {
 namespace {
 
 Spec infer_einsum(std::span<const Spec> in, const Attrs& attrs) {
-  const Parsed p = split(attrs.text);
   const std::string quoted = "'" + attrs.text + "': ";
+  const auto arrow = attrs.text.find("->");
+  if (arrow == std::string::npos) refuse(quoted + "has no '->'");
+  for (std::size_t i = 0; i < attrs.text.size(); ++i)
+    if (!is_label(attrs.text[i]) && !(attrs.text[i] == ',' && i < arrow) && i != arrow && i != arrow + 1)
+      refuse(quoted + "unexpected '" + attrs.text[i] + "' at position " + std::to_string(i));
+  const Parsed p = split(attrs.text);
   if (p.operands.size() != in.size())
     refuse(quoted + "names " + std::to_string(p.operands.size()) + " operands, " + std::to_string(in.size()) + " are given");
   std::map<char, std::int64_t> sizes;

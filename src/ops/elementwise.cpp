@@ -204,8 +204,7 @@ std::vector<Tensor> gradient_of_where(const Gradient& of) {
 Spec infer_cast(std::span<const Spec> in, const Attrs& attrs) {
   expect_operands(in, 1);
   expect_ints(attrs, 1);
-  if (attrs.ints[0] < 0 || attrs.ints[0] > static_cast<int>(DType::boolean)) refuse("unknown type");
-  return {static_cast<DType>(attrs.ints[0]), in[0].shape};
+  return {expect_dtype(attrs.ints[0]), in[0].shape};
 }
 
 std::vector<Tensor> gradient_of_cast(const Gradient& of) {

@@ -133,6 +133,7 @@ Spec infer_put_along(std::span<const Spec> in, const Attrs& attrs) {
     refuse("indices " + to_string(in[0].shape) + " and updates " + to_string(in[1].shape) + " differ in shape");
   Spec out = in[1];
   out.shape[static_cast<int>(attrs.ints[0])] = attrs.ints[1];
+  expect_sizes(out.shape);
   return out;
 }
 
@@ -146,8 +147,9 @@ Spec infer_one_hot(std::span<const Spec> in, const Attrs& attrs) {
   expect_ints(attrs, 2);
   expect_indices(in[0]);
   if (attrs.ints[0] < 1) refuse("needs at least one class");
-  Spec out{static_cast<DType>(attrs.ints[1]), in[0].shape};
+  Spec out{expect_dtype(attrs.ints[1]), in[0].shape};
   out.shape.push_back(attrs.ints[0]);
+  expect_sizes(out.shape);
   return out;
 }
 
@@ -190,7 +192,7 @@ Spec infer_embedding_grad(std::span<const Spec> in, const Attrs& attrs) {
   expect_indices(in[0]);
   if (in[0].shape.rank() != 2 || in[1].shape.rank() != 2 || in[0].shape[0] != in[1].shape[0])
     refuse("needs indices [rows,k] and rows [rows,width], got " + to_string(in[0]) + " and " + to_string(in[1]));
-  return {in[1].dtype, {attrs.ints[0], in[1].shape[1]}};
+  return {in[1].dtype, expect_sizes({attrs.ints[0], in[1].shape[1]})};
 }
 
 AxisMap embedding_grad_axes(const Spec&, std::span<const Spec>, const Attrs&) {

@@ -65,7 +65,7 @@ AxisMap no_axes(const Spec&, std::span<const Spec>, const Attrs&) { return {}; }
 Spec infer_iota(std::span<const Spec> in, const Attrs& attrs) {
   expect_operands(in, 0);
   if (attrs.ints.size() < 3) refuse("needs an axis, a type and a shape");
-  const Spec spec{static_cast<DType>(attrs.ints[1]), Shape(std::span(attrs.ints).subspan(2))};
+  const Spec spec{expect_dtype(attrs.ints[1]), expect_sizes(Shape(std::span(attrs.ints).subspan(2)))};
   expect_axis(attrs.ints[0], spec.shape.rank());
   return spec;
 }

@@ -45,7 +45,7 @@ Spec infer_random(std::span<const Spec> in, const Attrs& attrs) {
   expect_operands(in, 1);
   if (!(in[0] == Spec{DType::i32, {}})) refuse("the counter must be i32[], is " + to_string(in[0]));
   if (attrs.ints.size() < 3 || attrs.reals.size() != 1) refuse("needs seed, stream, type and shape");
-  const Spec out{static_cast<DType>(attrs.ints[2]), Shape(std::span(attrs.ints).subspan(3))};
+  const Spec out{expect_dtype(attrs.ints[2]), expect_sizes(Shape(std::span(attrs.ints).subspan(3)))};
   if (attrs.text == "bernoulli") {
     if (out.dtype != DType::boolean) refuse("bernoulli gives bool");
   } else if (attrs.text == "uniform" || attrs.text == "normal") {

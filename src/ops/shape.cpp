@@ -1,5 +1,6 @@
 // Ops that rearrange elements: reshape, permute, broadcast, slice, concat, pad.
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include "ops/define.h"
@@ -135,9 +136,7 @@ Dims part(const Attrs& attrs, int index, int rank) {
 // ---- reshape: ints are the new sizes
 Spec infer_reshape(std::span<const Spec> in, const Attrs& attrs) {
   expect_operands(in, 1);
-  const Shape shape{std::span(attrs.ints)};
-  for (auto n : shape)
-    if (n < 0) refuse("negative size in " + to_string(shape));
+  const Shape shape = expect_sizes(Shape(std::span(attrs.ints)));
   if (shape.count() != in[0].shape.count())
     refuse("cannot view " + to_string(in[0].shape) + " (" + std::to_string(in[0].shape.count()) + " elements) as " +
            to_string(shape) + " (" + std::to_string(shape.count()) + " elements)");
@@ -191,7 +190,7 @@ std::vector<Tensor> gradient_of_permute(const Gradient& of) {
 // ---- broadcast: ints are the new sizes; the operand has the same rank and size 1 where it is repeated
 Spec infer_broadcast(std::span<const Spec> in, const Attrs& attrs) {
   expect_operands(in, 1);
-  const Shape shape{std::span(attrs.ints)};
+  const Shape shape = expect_sizes(Shape(std::span(attrs.ints)));
   const Shape& x = in[0].shape;
   bool fits = x.rank() == shape.rank();
   for (int i = 0; fits && i < x.rank(); ++i) fits = x[i] == shape[i] || (x[i] == 1 && shape[i] >= 0);
@@ -217,7 +216,11 @@ Spec infer_slice(std::span<const Spec> in, const Attrs& attrs) {
   expect_ints(attrs, static_cast<std::size_t>(3 * rank));
   const Dims starts = part(attrs, 0, rank), counts = part(attrs, 1, rank), steps = part(attrs, 2, rank);
   for (int i = 0; i < rank; ++i) {
-    const auto n = in[0].shape[i], last = starts[i] + (counts[i] - 1) * steps[i];
+    const auto n = in[0].shape[i];
+    if (counts[i] < 0 || counts[i] > n || starts[i] < 0 || std::abs(steps[i]) > std::max<std::int64_t>(n, 1))
+      refuse("start " + std::to_string(starts[i]) + ", count " + std::to_string(counts[i]) + ", step " + std::to_string(steps[i]) +
+             " do not fit axis " + std::to_string(i) + " of " + to_string(in[0].shape));
+    const auto last = starts[i] + (counts[i] - 1) * steps[i];
     if (counts[i] < 0 || steps[i] == 0 || (counts[i] > 0 && (starts[i] < 0 || starts[i] >= n || last < 0 || last >= n)))
       refuse("elements " + std::to_string(starts[i]) + " to " + std::to_string(last) + " are outside axis " + std::to_string(i) +
              " of " + to_string(in[0].shape));
@@ -314,9 +317,12 @@ Spec infer_pad(std::span<const Spec> in, const Attrs& attrs) {
   Spec out = in[0];
   for (int i = 0; i < rank; ++i) {
     const auto before = part(attrs, 0, rank)[i], after = part(attrs, 1, rank)[i];
+    constexpr std::int64_t kMost = std::int64_t{1} << 46;
     if (before < 0 || after < 0) refuse("negative size at axis " + std::to_string(i));
+    if (before > kMost || after > kMost) refuse("too many elements at axis " + std::to_string(i));
     out.shape[i] += before + after;
   }
+  expect_sizes(out.shape);
   return out;
 }
 

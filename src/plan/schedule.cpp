@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <map>
 
@@ -30,8 +32,8 @@ class Former {
     Schedule s;
     s.graph = out_;
     s.lanes = lanes_;
+    mark_needed();
     place_results(s);
-    drop_unneeded();
     s.phases = collect();
     s.place = place_;
     return s;
@@ -264,7 +266,6 @@ class Former {
       const bool direct = inside_region(id) && !is_total(place(id).axis) && !ir::is_view(node(id).op) &&
                           !has_home[static_cast<std::size_t>(id)] &&
                           (home == Home::output || can_overwrite(s.states[static_cast<std::size_t>(index)], id));
-      needed_.push_back(id);
       if (direct) {
         has_home[static_cast<std::size_t>(id)] = true;
         place(id).home = home;
@@ -291,13 +292,29 @@ class Former {
         if (n.inputs[k] != state) continue;
         if (ir::is_view(n.op)) return false;
         const Placement& p = place(user);
-        if (p.phase < 0 || p.phase > place(id).phase || info(user).can_share) return false;
+        for (int shared : info(user).shared_in)
+          if (shared >= place(id).phase) return false;
+        if (p.phase < 0) continue;
+        if (p.phase > place(id).phase) return false;
         if (p.phase < place(id).phase) continue;
         const bool same_rows = p.axis == place(id).axis && aligned_axis(*out_, user, static_cast<int>(k), p.axis) == p.axis;
         if (!same_rows || user > id || !same_extent(user, id)) return false;
       }
     }
     return !read_by_others(state);
+  }
+
+  /// Every reader of a view of a state, and of views of it, is in an earlier phase.
+  bool view_is_read_before(int view, int phase) {
+    for (int user = view + 1; user < out_->size(); ++user) {
+      const Node& n = node(user);
+      if (std::find(n.inputs.begin(), n.inputs.end(), view) == n.inputs.end()) continue;
+      if (place(user).phase >= phase && !ir::is_view(n.op)) return false;
+      for (int shared : info(user).shared_in)
+        if (shared >= phase) return false;
+      if (ir::is_view(n.op) && !view_is_read_before(user, phase)) return false;
+    }
+    return !read_by_others(view);
   }
 
   bool read_by_others(int state) {
@@ -334,9 +351,10 @@ class Former {
   }
 
   /// Walks back from the results: which nodes are computed in strips, which on each lane, whose whole values are read.
-  void drop_unneeded() {
+  void mark_needed() {
     std::vector<bool> computed(place_.size(), false);
-    std::vector<int> work = needed_;
+    std::vector<int> work = out_->outputs;
+    for (auto u : out_->updates) work.push_back(u.value);
     auto share = [&](auto&& self, int id, int phase) -> void {
       auto& phases = info(id).shared_in;
       if (place(id).home == Home::leaf || std::find(phases.begin(), phases.end(), phase) != phases.end()) return;
@@ -412,7 +430,6 @@ class Former {
   std::vector<int> rename_;  // given node -> new node
   std::vector<Placement> place_;
   std::vector<Info> info_;
-  std::vector<int> needed_;
 };
 
 // ---- lanes and strips -------------------------------------------------------------------------------------------------------
@@ -483,6 +500,53 @@ void choose_strip(const Schedule& s, Region& region, const Options& o) {
   }
 }
 
+double bytes_of(const ir::Graph& g, int id) {
+  return static_cast<double>(g[id].spec.shape.count()) * static_cast<double>(size_of(g[id].spec.dtype));
+}
+
+/// Is a value cut so finely between lanes that the caches fetch each other's lines? Rows that lie together are not.
+bool interleaved(const ir::Graph& g, int id, int axis, int lanes) {
+  if (axis <= 0) return false;
+  const Shape& shape = g[id].spec.shape;
+  double run = static_cast<double>(size_of(g[id].spec.dtype)) / lanes;
+  for (int i = axis; i < shape.rank(); ++i) run *= static_cast<double>(shape[i]);
+  return run < 4096;
+}
+
+/// Time lost to bytes that one core wrote and another reads (measured: 10-20 GB/s), all lanes at once.
+double crossing_ns(const Schedule& s) {
+  const ir::Graph& g = *s.graph;
+  const double remote = 0.067 * (s.lanes - 1) / s.lanes, contended = 0.12;
+  std::vector<bool> updated(static_cast<std::size_t>(g.size()), false);
+  for (auto u : g.updates) updated[static_cast<std::size_t>(u.state)] = true;
+  double ns = 0;
+  for (const Phase& phase : s.phases)
+    for (const Region& r : phase.regions) {
+      if (r.lanes() < 2) continue;
+      std::vector<int> read_whole;
+      for (const Member& m : r.members) {
+        if (is_total(m.axis)) ns += 2 * remote * bytes_of(g, m.node);
+        if (s.place[static_cast<std::size_t>(m.node)].whole && interleaved(g, m.node, m.axis, r.lanes())) ns += contended * bytes_of(g, m.node);
+        for (std::size_t k = 0; k < g[m.node].inputs.size(); ++k) {
+          int in = g[m.node].inputs[k];
+          const int axis = aligned_axis(g, m.node, static_cast<int>(k), m.axis);
+          const auto& place = s.place[static_cast<std::size_t>(in)];
+          const bool kept = place.home == Home::leaf || place.whole;
+          if (kept && axis != kNotAligned && interleaved(g, in, axis, r.lanes())) ns += contended * bytes_of(g, in);
+          if (axis == kNotAligned) {
+            while (ir::is_view(g[in].op)) in = g[in].inputs[0];
+            read_whole.push_back(in);
+          }
+        }
+      }
+      std::sort(read_whole.begin(), read_whole.end());
+      read_whole.erase(std::unique(read_whole.begin(), read_whole.end()), read_whole.end());
+      for (int in : read_whole)
+        if (updated[static_cast<std::size_t>(in)] || s.place[static_cast<std::size_t>(in)].home != Home::leaf) ns += remote * bytes_of(g, in);
+    }
+  return ns;
+}
+
 /// Rows for each lane. A region not worth a barrier's wait goes whole to the lane that has least to do.
 void share_out(Schedule& s, const Options& o) {
   for (Phase& phase : s.phases) {
@@ -511,19 +575,7 @@ void share_out(Schedule& s, const Options& o) {
     }
     s.estimate_ns += *std::max_element(load.begin(), load.end());
   }
-  s.estimate_ns += o.barrier_ns * static_cast<double>(s.lanes > 1 ? s.phases.size() : 0);
-  double crossing = 0;
-  for (const Phase& phase : s.phases)
-    for (const Region& r : phase.regions)
-      for (const Member& m : r.members) {
-        const Node& n = (*s.graph)[m.node];
-        const double bytes = static_cast<double>(n.spec.shape.count()) * static_cast<double>(size_of(n.spec.dtype));
-        if (is_total(m.axis))
-          crossing += bytes * r.lanes() * (r.lanes() > 1 ? 0.06 : 0.01);
-        else if (s.place[static_cast<std::size_t>(m.node)].whole)
-          crossing += bytes * (s.lanes > 1 ? 0.06 : 0.02);
-      }
-  s.estimate_ns += crossing;
+  if (s.lanes > 1) s.estimate_ns += o.barrier_ns * static_cast<double>(s.phases.size()) + crossing_ns(s);
 }
 
 }  // namespace
@@ -542,9 +594,11 @@ Schedule schedule(const ir::Graph& graph, const Options& options) {
   Schedule best;
   best.estimate_ns = std::numeric_limits<double>::max();
   for (int lanes : lane_counts)
-    for (int primary : primaries) {
+    for (int& primary : primaries) {
       Schedule s = Former(graph, classes, primary, lanes).form();
       share_out(s, options);
+      if (getenv("WR_DBG")) fprintf(stderr, "lanes %d primary %d est %.0f phases %zu\n", lanes, primary, s.estimate_ns, s.phases.size());
+      if (const char* f = getenv("WR_PRIMARY")) { if (&primary - primaries.data() == atoi(f) && lanes == lane_counts.back()) { best = std::move(s); return best; } continue; }
       if (s.estimate_ns < best.estimate_ns) best = std::move(s);
     }
   return best;

@@ -371,7 +371,11 @@ class Builder {
   /// All sources are read before any state is written: a commit may be another's source.
   void lower_commits() {
     Emitter emitter(p_, p_.target);
-    std::vector<std::pair<View, View>> later;
+    struct Copy {
+      View to, from;
+      int node;
+    };
+    std::vector<Copy> later;
     for (const plan::Commit& c : s_.commits) {
       const Node& n = g_[c.node];
       const int base = c.home == Home::state ? p_.state_base[static_cast<std::size_t>(c.index)] : p_.output_base[static_cast<std::size_t>(c.index)];
@@ -385,9 +389,10 @@ class Builder {
         emitter.call(find_copy(params, p_.target), params, {kept, from}, "copy");
         from = kept;
       }
-      later.emplace_back(to, from);
+      later.push_back({to, from, c.node});
     }
-    for (const auto& [to, from] : later) {
+    for (const auto& [to, from, node] : later) {
+      emitter.node = node;
       const CopyParams params = make_copy(to.shape, to.strides, from.strides, static_cast<int>(to.elem()));
       emitter.call(find_copy(params, p_.target), params, {to, from}, "copy");
     }
