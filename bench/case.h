@@ -1,6 +1,7 @@
 // A benchmark case: a step on given arguments, the check that its result is right, and what it must do at least.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ struct Case {
 const std::vector<Case>& cases();
 std::vector<Case> kernel_cases();
 std::vector<Case> training_cases();
+/// One case an op, `op_exp` and so on, made from the op list; `windrow bench ops` runs them.
+std::vector<Case> op_cases();
 
 /// The usual check: one run against the oracle in double, results and states.
 std::string check_by_oracle(Step& step, const std::vector<Array>& arguments, double tolerance);
@@ -44,12 +47,14 @@ struct Timing {
 Timing time_step(const std::function<void()>& run, double seconds);
 
 struct RunOptions {
-  std::vector<std::string> names;  // empty: all
+  std::vector<std::string> names;  // empty: all but the op cases; "ops": those
   bool json = false;
   bool describe = false;  // print the plans, time nothing
   int threads = 0;
   double seconds = 1;
 };
+/// Compiles and runs one case once, unchecked; prints the milliseconds since `start`, when the process began.
+int run_once(const std::string& name, int threads, std::chrono::steady_clock::time_point start);
 /// `windrow bench`; returns the exit code.
 int run(const RunOptions& options);
 int list();

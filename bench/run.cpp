@@ -207,17 +207,37 @@ const std::vector<Case>& cases() {
 
 int list() {
   for (const Case& c : cases()) fmt::print("{:<30} {}\n", c.name, c.what);
+  fmt::print("\nops: one case an op\n");
+  for (const Case& c : op_cases()) fmt::print("{:<30} {}\n", c.name, c.what);
   return 0;
+}
+
+int run_once(const std::string& name, int threads, Clock::time_point start) {
+  for (const Case& c : cases())
+    if (c.name == name) {
+      Prepared p = c.prepare(threads);
+      std::vector<const Array*> list;
+      for (const Array& a : p.arguments) list.push_back(&a);
+      p.step.run(list);
+      fmt::print("{}\n", nlohmann::ordered_json{{"case", name}, {"first_step_ms", seconds_since(start) * 1e3}, {"compile_ms", p.step.facts().compile_ms}}.dump());
+      return 0;
+    }
+  fmt::print(stderr, "bench: no case '{}'; `windrow bench --list` shows them\n", name);
+  return 2;
 }
 
 int run(const RunOptions& given) {
   RunOptions options = given;
   if (options.threads == 0) options.threads = default_threads();
+  auto named = [&](const std::string& name) { return std::find(options.names.begin(), options.names.end(), name) != options.names.end(); };
+  const std::vector<Case> op_list = options.names.empty() ? std::vector<Case>{} : op_cases();
   std::vector<const Case*> chosen;
   for (const Case& c : cases())
-    if (options.names.empty() || std::find(options.names.begin(), options.names.end(), c.name) != options.names.end()) chosen.push_back(&c);
+    if (options.names.empty() || named(c.name)) chosen.push_back(&c);
+  for (const Case& c : op_list)
+    if (named("ops") || named(c.name)) chosen.push_back(&c);
   for (const std::string& name : options.names)
-    if (std::none_of(chosen.begin(), chosen.end(), [&](auto* c) { return c->name == name; })) {
+    if (name != "ops" && std::none_of(chosen.begin(), chosen.end(), [&](auto* c) { return c->name == name; })) {
       fmt::print(stderr, "bench: no case '{}'; `windrow bench --list` shows them\n", name);
       return 2;
     }

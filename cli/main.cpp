@@ -2,23 +2,36 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "bench/case.h"
 #include "cli/doctor.h"
 #include "windrow/windrow.h"
 
 namespace {
 
+const auto process_start = std::chrono::steady_clock::now();
+
 void add_bench(CLI::App& app, int& exit_code) {
   auto* bench = app.add_subcommand("bench", "Time the built-in cases; each checks its result first");
   auto options = std::make_shared<wr::bench::RunOptions>();
   auto list = std::make_shared<bool>(false);
-  bench->add_option("case", options->names, "Cases to run (all if none is named)");
+  bench->add_option("case", options->names, "Cases to run; `ops` for one case an op (default: all others)");
   bench->add_flag("--json", options->json, "One JSON object a line: case, us (median), best_us, threads");
   bench->add_option("--threads", options->threads, "Threads (default: WINDROW_THREADS, else all cores)")->check(CLI::Range(1, 1024));
   bench->add_option("--seconds", options->seconds, "Time to spend on a case")->check(CLI::Range(0.01, 600.0))->capture_default_str();
   bench->add_flag("--describe", options->describe, "Print each case's plan instead of timing it");
+  auto once = std::make_shared<std::string>();
+  bench->add_option("--once", *once, "Compile and run one case once; print the milliseconds since the process began")->type_name("CASE");
   bench->add_flag("--list", *list, "Show the cases");
-  bench->callback([options, list, &exit_code] { exit_code = *list ? wr::bench::list() : wr::bench::run(*options); });
+  bench->callback([options, list, once, &exit_code] {
+    if (*list)
+      exit_code = wr::bench::list();
+    else if (!once->empty())
+      exit_code = wr::bench::run_once(*once, options->threads, process_start);
+    else
+      exit_code = wr::bench::run(*options);
+  });
 }
 
 }  // namespace

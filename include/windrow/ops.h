@@ -10,6 +10,7 @@
 
 #include <concepts>
 #include <initializer_list>
+#include <memory>
 #include <source_location>
 #include <span>
 #include <string_view>
@@ -47,21 +48,27 @@ class AxisList {
   bool all = true;
 };
 
-/// Calls to a function of one number, as apply() takes it.
+/// A reference to the user's function of one number, for apply(). It lives as long as the call.
 class ScalarFunction {
  public:
   template <std::invocable<double> F>
+    requires std::is_object_v<F>
   ScalarFunction(const F& f)  // NOLINT(google-explicit-constructor)
-      : context_(&reinterpret_cast<const char&>(f)),
-        call_([](const void* context, double x) { return static_cast<double>((*static_cast<const F*>(context))(x)); }) {}
-  ScalarFunction(double (*f)(double))  // NOLINT(google-explicit-constructor)
-      : plain_(f) {}
-  double operator()(double x) const { return plain_ ? plain_(x) : call_(context_, x); }
+      : object_(std::addressof(f)),
+        call_([](const ScalarFunction& self, double x) {
+          return static_cast<double>((*static_cast<const F*>(self.object_))(x));
+        }) {}
+  template <Number R, Number A>
+  ScalarFunction(R (*f)(A))  // NOLINT(google-explicit-constructor)
+      : plain_(reinterpret_cast<void (*)()>(f)), call_([](const ScalarFunction& self, double x) {
+          return static_cast<double>(reinterpret_cast<R (*)(A)>(self.plain_)(static_cast<A>(x)));
+        }) {}
+  double operator()(double x) const { return call_(*this, x); }
 
  private:
-  const void* context_ = nullptr;
-  double (*call_)(const void*, double) = nullptr;
-  double (*plain_)(double) = nullptr;
+  const void* object_ = nullptr;
+  void (*plain_)() = nullptr;
+  double (*call_)(const ScalarFunction&, double);
 };
 
 // ---- elementwise: every row of elementwise.def -----------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 
 #include "windrow/array.h"
 #include "windrow/error.h"
+#include "windrow/ops.h"
 #include "windrow/optim.h"
 #include "windrow/spec.h"
 #include "windrow/step.h"

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <limits>
 #include <map>
 
@@ -152,28 +150,43 @@ class Former {
     auto offer = [&](int axis) {
       if (std::find(list.begin(), list.end(), axis) == list.end()) list.push_back(axis);
     };
+    const bool defer = better_later(n);
     if (primary_ >= 0 && old >= 0) {
       for (int a = 0; a < n.spec.shape.rank(); ++a)
         if (classes_.of(old, a) == primary_ && can_cut(n, map, a)) offer(a);
       for_reduced(n, map, [&](std::size_t k, int a, int axis) {
-        if (classes_.of(given_[old].inputs[k], a) == primary_) offer(axis);
+        if (!defer && classes_.of(given_[old].inputs[k], a) == primary_) offer(axis);
       });
       if (!list.empty()) {
         offer(kOnce);
         return list;
       }
     }
-    for (std::size_t k = 0; k < n.inputs.size(); ++k) inherit(n, map, k, offer);
+    for (std::size_t k = 0; k < n.inputs.size(); ++k) inherit(n, map, k, [&](int axis) {
+        if (!(defer && is_total(axis))) offer(axis);
+      });
     if (fits_flat(id)) offer(kFlat);
     if (n.op == Op::reduce_sum && n.spec.shape.count() == 1) offer(kFlatTotal);
     const auto totals_first = n.spec.shape.rank() > 0 && n.spec.shape[0] == 1;
     if (!totals_first) offer_axes(n, map, offer);
     for_reduced(n, map, [&](std::size_t k, int a, int axis) {
-      if (specs[k].shape[a] > 1) offer(axis);
+      if (!defer && specs[k].shape[a] > 1) offer(axis);
     });
     if (totals_first) offer_axes(n, map, offer);
     offer(kOnce);
     return list;
+  }
+
+  /// A contraction whose result outweighs its operands, such as the gradient of a wide layer's weights: let the operands
+  /// cross to the next phase, where each lane computes its rows of the result, instead of every lane's part of all of it.
+  bool better_later(const Node& n) {
+    if (n.op != Op::einsum) return false;
+    std::int64_t operands = 0;
+    for (int in : n.inputs) {
+      while (ir::is_view(node(in).op)) in = node(in).inputs[0];
+      if (place(in).home != Home::leaf) operands += node(in).spec.shape.count();
+    }
+    return operands < 2 * n.spec.shape.count();
   }
 
   template <class Offer>
@@ -218,7 +231,8 @@ class Former {
 
   bool fits_flat(int id) { return fits_flat_node(node(id)); }
   bool fits_flat_node(const Node& n) {
-    if (n.spec.shape.rank() < 2 || n.spec.shape.count() < 2) return false;
+    const auto long_axes = std::count_if(n.spec.shape.begin(), n.spec.shape.end(), [](auto size) { return size > 1; });
+    if (long_axes < 2) return false;  // one axis: rows are elements anyway
     if (n.op == Op::reshape || n.op == Op::lane_sum) return true;
     if (!ir::is_elementwise(n.op)) return false;
     for (int in : n.inputs)
@@ -290,7 +304,10 @@ class Former {
       const Node& n = node(user);
       for (std::size_t k = 0; k < n.inputs.size(); ++k) {
         if (n.inputs[k] != state) continue;
-        if (ir::is_view(n.op)) return false;
+        if (ir::is_view(n.op)) {
+          if (!view_is_read_before(user, place(id).phase)) return false;
+          continue;
+        }
         const Placement& p = place(user);
         for (int shared : info(user).shared_in)
           if (shared >= place(id).phase) return false;
@@ -594,11 +611,9 @@ Schedule schedule(const ir::Graph& graph, const Options& options) {
   Schedule best;
   best.estimate_ns = std::numeric_limits<double>::max();
   for (int lanes : lane_counts)
-    for (int& primary : primaries) {
+    for (int primary : primaries) {
       Schedule s = Former(graph, classes, primary, lanes).form();
       share_out(s, options);
-      if (getenv("WR_DBG")) fprintf(stderr, "lanes %d primary %d est %.0f phases %zu\n", lanes, primary, s.estimate_ns, s.phases.size());
-      if (const char* f = getenv("WR_PRIMARY")) { if (&primary - primaries.data() == atoi(f) && lanes == lane_counts.back()) { best = std::move(s); return best; } continue; }
       if (s.estimate_ns < best.estimate_ns) best = std::move(s);
     }
   return best;
