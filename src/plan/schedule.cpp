@@ -370,8 +370,14 @@ class Former {
   /// Walks back from the results: which nodes are computed in strips, which on each lane, whose whole values are read.
   void mark_needed() {
     std::vector<bool> computed(place_.size(), false);
-    std::vector<int> work = out_->outputs;
-    for (auto u : out_->updates) work.push_back(u.value);
+    std::vector<int> work;
+    auto need_result = [&](int id) {  // a view is copied from the whole value behind it
+      while (ir::is_view(node(id).op)) id = node(id).inputs[0];
+      need_whole(id);
+      work.push_back(id);
+    };
+    for (int id : out_->outputs) need_result(id);
+    for (auto u : out_->updates) need_result(u.value);
     auto share = [&](auto&& self, int id, int phase) -> void {
       auto& phases = info(id).shared_in;
       if (place(id).home == Home::leaf || std::find(phases.begin(), phases.end(), phase) != phases.end()) return;
@@ -454,7 +460,7 @@ class Former {
 struct Traffic {
   double row_bytes = 0;     // values made in the strips, a row
   double weight_bytes = 0;  // whole operands read again by every strip
-  double flops_row = 0;
+  double flops_row = 0;     // of matrix products
 };
 
 Traffic traffic_of(const Schedule& s, const Region& region) {
@@ -469,8 +475,8 @@ Traffic traffic_of(const Schedule& s, const Region& region) {
       t.weight_bytes += bytes;
     else
       t.row_bytes += bytes / static_cast<double>(region.extent);
-    t.flops_row += flops(g, m.node) / static_cast<double>(region.extent);
     if (n.op != Op::einsum) continue;
+    t.flops_row += flops(g, m.node) / static_cast<double>(region.extent);
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
       if (aligned_axis(g, m.node, static_cast<int>(k), m.axis) == kNotAligned) weights.push_back(n.inputs[k]);
   }

@@ -5,25 +5,6 @@
 
 namespace wr::cpu {
 
-bool View::dense() const {
-  std::int64_t expected = 1;
-  for (int i = shape.rank() - 1; i >= 0; --i) {
-    if (shape[i] != 1 && strides[i] != expected) return false;
-    expected *= shape[i];
-  }
-  return true;
-}
-
-View dense_view(int base, std::int64_t offset, DType dtype, const Shape& shape) {
-  View v;
-  v.base = base;
-  v.offset = offset;
-  v.dtype = dtype;
-  v.shape = shape;
-  v.strides = contiguous_strides(shape);
-  return v;
-}
-
 View Emitter::scratch(DType dtype, const Shape& shape) {
   View v = dense_view(kScratch, 0, dtype, shape);
   v.buffer = static_cast<int>(buffers_.size());

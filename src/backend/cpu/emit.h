@@ -3,7 +3,6 @@
 
 #include <new>
 #include <type_traits>
-#include <unordered_map>
 #include <vector>
 
 #include "backend/cpu/program.h"
@@ -27,6 +26,11 @@ struct View {
 };
 
 View dense_view(int base, std::int64_t offset, DType dtype, const Shape& shape);
+
+/// Can the elements be addressed in another shape without moving them?
+bool can_reshape(const View& v, const Shape& shape);
+/// What a view op (reshape, permute, broadcast, slice) makes of a view; `shape` is its result's, perhaps of a strip.
+View view_through(const ir::Node& op, View v, const Shape& shape);
 
 class Emitter {
  public:

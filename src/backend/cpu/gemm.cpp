@@ -123,7 +123,7 @@ const Kernel kKernels[] = {
     {"row", [](const GemmShape& s, Target) { return !is_empty(s) && s.b_col == 1 && s.c_col == 1; },
      [](const GemmShape& s) { return s.m == 1; }, make_row<float>, make_row<double>},
     {"dot", [](const GemmShape& s, Target) { return !is_empty(s) && s.a_col == 1 && s.b_row == 1 && s.c_col == 1; },
-     [](const GemmShape& s) { return s.m <= 4; }, make_dot<float>, make_dot<double>},
+     [](const GemmShape& s) { return s.m <= 4 && (s.k >= 32 || s.n <= 8); }, make_dot<float>, make_dot<double>},
     {"libxsmm", [](const GemmShape& s, Target target) { return !is_empty(s) && can_xsmm(s, target); },
      [](const GemmShape& s) { return !is_large(s); }, make_xsmm, make_xsmm},
     {"hwy direct", [](const GemmShape& s, Target) { return !is_empty(s) && s.b_col == 1 && s.c_col == 1; },

@@ -73,79 +73,11 @@ View Lowering::rows_of(View v, int axis) {
   return v;
 }
 
-View Lowering::reshaped(View v, const Shape& shape) {
-  if (v.shape == shape) return v;
-  // Sizes of 1 come and go freely; otherwise each group of axes that stays together must be dense inside.
-  Strides strides(shape.rank(), 0);
-  int i = 0, j = 0;
-  bool fits = true;
-  while (fits && (i < v.shape.rank() || j < shape.rank())) {
-    std::int64_t ni = 1, nj = 1;
-    const int i0 = i, j0 = j;
-    do {
-      if (ni <= nj && i < v.shape.rank())
-        ni *= v.shape[i++];
-      else if (j < shape.rank())
-        nj *= shape[j++];
-      else
-        break;
-    } while (ni != nj);
-    std::int64_t inner = 0, span = 1;  // stride and extent of the dense group
-    bool any = false;
-    for (int a = i - 1; a >= i0; --a) {
-      if (v.shape[a] == 1) continue;
-      if (!any) {
-        inner = v.strides[a];
-        any = true;
-      } else if (v.strides[a] != inner * span) {
-        fits = false;
-      }
-      span *= v.shape[a];
-    }
-    std::int64_t step = inner;
-    for (int a = j - 1; a >= j0; --a) {
-      strides[a] = step;
-      step *= shape[a];
-    }
-  }
-  if (!fits || v.count() == 0) return reshaped(dense(v), shape);
-  v.shape = shape;
-  v.strides = strides;
-  return v;
-}
-
-View Lowering::through(const Node& n, View v, int axis) {
-  const auto& ints = n.attrs.ints;
-  const int rank = n.spec.shape.rank();
+View Lowering::through(const Node& n, const View& v, int axis) {
   if (axis == kFlat) return v;  // rows are elements: only reshape is cut like that
   const Shape shape = axis == kNotAligned ? n.spec.shape : strip_shape(n.spec.shape, axis);
-  switch (n.op) {
-    case Op::reshape:
-      return reshaped(v, shape);
-    case Op::permute: {
-      View p = v;
-      for (int j = 0; j < rank; ++j) {
-        p.shape[j] = v.shape[static_cast<int>(ints[static_cast<std::size_t>(j)])];
-        p.strides[j] = v.strides[static_cast<int>(ints[static_cast<std::size_t>(j)])];
-      }
-      return p;
-    }
-    case Op::broadcast:
-      for (int i = 0; i < rank; ++i)
-        if (v.shape[i] != shape[i]) v.strides[i] = 0;
-      v.shape = shape;
-      return v;
-    case Op::slice:
-      for (int i = 0; i < rank; ++i) {
-        const auto at = static_cast<std::size_t>(i), r = static_cast<std::size_t>(rank);
-        v.offset += ints[at] * v.strides[i] * v.elem();
-        v.strides[i] *= ints[2 * r + at];
-      }
-      v.shape = shape;
-      return v;
-    default:
-      return v;
-  }
+  if (n.op == Op::reshape && !can_reshape(v, shape)) return view_through(n, dense(v), shape);
+  return view_through(n, v, shape);
 }
 
 View Lowering::destination(int id, int axis) {
@@ -336,39 +268,23 @@ class Builder {
     return static_cast<int>(p_.codes.size()) - 1;
   }
 
-  View committed(int id) {
-    if (whole(id).base >= 0) return whole(id);
-    // A view of a whole value: densely laid out where it is committed.
-    const Node& n = g_[id];
-    View v = committed(n.inputs[0]);
-    const auto& ints = n.attrs.ints;
-    View out = v;
-    switch (n.op) {
-      case Op::reshape:
-        if (!v.dense()) throw Error("internal: result " + std::to_string(id) + " is a reshape of a strided view");
-        return dense_view(v.base, v.offset, v.dtype, n.spec.shape);
-      case Op::permute:
-        for (int j = 0; j < n.spec.shape.rank(); ++j) out.strides[j] = v.strides[static_cast<int>(ints[static_cast<std::size_t>(j)])];
-        break;
-      case Op::broadcast:
-        for (int i = 0; i < n.spec.shape.rank(); ++i)
-          if (v.shape[i] != n.spec.shape[i]) out.strides[i] = 0;
-        break;
-      case Op::slice:
-        for (int i = 0; i < n.spec.shape.rank(); ++i) {
-          const auto at = static_cast<std::size_t>(i), r = static_cast<std::size_t>(n.spec.shape.rank());
-          out.offset += ints[at] * v.strides[i] * v.elem();
-          out.strides[i] = v.strides[i] * ints[2 * r + at];
-        }
-        break;
-      default:
-        break;
-    }
-    out.shape = n.spec.shape;
-    return out;
+  static View copied(Emitter& emitter, const View& from, const View& to) {
+    const CopyParams params = make_copy(to.shape, to.strides, from.strides, static_cast<int>(to.elem()));
+    emitter.call(find_copy(params, emitter.target()), params, {to, from}, "copy");
+    return to;
   }
 
-  /// All sources are read before any state is written: a commit may be another's source.
+  /// A result as a view of the whole value behind it.
+  View committed(int id, Emitter& emitter) {
+    if (whole(id).base >= 0) return whole(id);
+    const Node& n = g_[id];
+    if (!ir::is_view(n.op)) throw Error("internal: result " + std::to_string(id) + " has no whole value");
+    View v = committed(n.inputs[0], emitter);
+    if (n.op == Op::reshape && !can_reshape(v, n.spec.shape)) v = copied(emitter, v, emitter.scratch(v.dtype, v.shape));
+    return view_through(n, v, n.spec.shape);
+  }
+
+  /// All sources are read before any state is written: a state may be another's source.
   void lower_commits() {
     Emitter emitter(p_, p_.target);
     struct Copy {
@@ -377,24 +293,17 @@ class Builder {
     };
     std::vector<Copy> later;
     for (const plan::Commit& c : s_.commits) {
-      const Node& n = g_[c.node];
-      const int base = c.home == Home::state ? p_.state_base[static_cast<std::size_t>(c.index)] : p_.output_base[static_cast<std::size_t>(c.index)];
-      const View to = dense_view(base, 0, n.spec.dtype, n.spec.shape);
-      View from = committed(c.node);
+      const Spec& spec = g_[c.node].spec;
+      const int base = (c.home == Home::state ? p_.state_base : p_.output_base)[static_cast<std::size_t>(c.index)];
       emitter.node = c.node;
+      View from = committed(c.node, emitter);
       const bool from_state = std::find(p_.state_base.begin(), p_.state_base.end(), from.base) != p_.state_base.end();
-      if (from_state) {
-        const View kept = emitter.scratch(n.spec.dtype, n.spec.shape);
-        const CopyParams params = make_copy(kept.shape, kept.strides, from.strides, static_cast<int>(to.elem()));
-        emitter.call(find_copy(params, p_.target), params, {kept, from}, "copy");
-        from = kept;
-      }
-      later.push_back({to, from, c.node});
+      if (from_state) from = copied(emitter, from, emitter.scratch(spec.dtype, spec.shape));
+      later.push_back({dense_view(base, 0, spec.dtype, spec.shape), from, c.node});
     }
     for (const auto& [to, from, node] : later) {
       emitter.node = node;
-      const CopyParams params = make_copy(to.shape, to.strides, from.strides, static_cast<int>(to.elem()));
-      emitter.call(find_copy(params, p_.target), params, {to, from}, "copy");
+      copied(emitter, from, to);
     }
     p_.commits = emitter.finish(0);
   }

@@ -36,8 +36,7 @@ class Lowering {
   View whole(int id);
   View strip(int id, int axis);
   View rows_of(View v, int axis);
-  View through(const Node& view, View of, int axis);
-  View reshaped(View v, const Shape& shape);
+  View through(const Node& view, const View& of, int axis);
   /// Where the node's strip is to be written.
   View destination(int id, int axis);
   Shape strip_shape(const Shape& shape, int axis) const;

@@ -1,0 +1,126 @@
+// The planner: memory offsets, and the shape of the schedules it makes.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "plan/memory.h"
+#include "plan/schedule.h"
+#include "step/inside.h"
+#include "windrow/windrow.h"
+
+namespace wr {
+namespace {
+
+TEST(Memory, NoTwoLiveValuesShareBytes) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<plan::Lifetime> values(random() % 40);
+    for (auto& v : values) {
+      v.bytes = 1 + random() % 5000;
+      v.begin = static_cast<int>(random() % 30);
+      v.end = v.begin + static_cast<int>(random() % 10);
+    }
+    const auto use = plan::assign_offsets(values);
+    EXPECT_GE(use.bytes, use.lower_bound);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto& a = values[i];
+      EXPECT_EQ(a.offset % 64, 0u);
+      EXPECT_LE(a.offset + a.bytes, use.bytes);
+      for (std::size_t j = 0; j < i; ++j) {
+        const auto& b = values[j];
+        const bool together = a.begin <= b.end && b.begin <= a.end;
+        const bool apart = a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset;
+        EXPECT_TRUE(apart || !together) << "round " << round;
+      }
+    }
+  }
+}
+
+TEST(Memory, ChainOfEqualValuesNeedsTwoSlots) {
+  std::vector<plan::Lifetime> chain;
+  for (int i = 0; i < 10; ++i) chain.push_back({1024, i, i + 1});
+  EXPECT_EQ(plan::assign_offsets(chain).bytes, 2048u);
+}
+
+struct Mlp {
+  State w0{Array::ones({144, 128}), "w0"}, b0{Array::zeros({128}), "b0"}, w1{Array::ones({128, 6}), "w1"}, b1{Array::zeros({6}), "b1"};
+  optim::Adam adam;
+  Step step(int lanes, std::int64_t batch = 64) {
+    return compile(
+        CompileOptions{"mlp", 0, lanes},
+        [&](Tensor x, Tensor y) {
+          const Tensor loss = mse(matmul(relu(matmul(x, w0) + b0), w1) + b1, y);
+          adam.minimize(loss, {w0, b0, w1, b1});
+          return loss;
+        },
+        f32(batch, 144), f32(batch, 6));
+  }
+};
+
+const plan::Placement* placement_of_state(const plan::Schedule& s, const std::string& name) {
+  for (std::size_t i = 0; i < s.place.size(); ++i) {
+    const auto& p = s.place[i];
+    if (p.home == plan::Home::state && (*s.graph)[s.states[static_cast<std::size_t>(p.index)]].variable->name == name) return &p;
+  }
+  return nullptr;
+}
+
+TEST(Schedule, TrainingStepIsOneBatchRegionAndOneUpdatePhase) {
+  Mlp mlp;
+  Step step = mlp.step(2);
+  const plan::Schedule& s = step.inside().schedule;
+  ASSERT_EQ(s.phases.size(), 2u);
+  // Forward and backward of all layers: one region along the batch, cut into the lanes' halves.
+  const auto batch = std::find_if(s.phases[0].regions.begin(), s.phases[0].regions.end(), [](auto& r) { return r.extent == 64; });
+  ASSERT_NE(batch, s.phases[0].regions.end());
+  EXPECT_EQ(batch->row_begin, (std::vector<std::int64_t>{0, 32, 64}));
+  EXPECT_GT(batch->members.size(), 10u);
+}
+
+TEST(Schedule, ParametersAndMomentsAreUpdatedInPlace) {
+  Mlp mlp;
+  Step step = mlp.step(2);
+  for (const char* name : {"w0", "b0", "w1", "b1", "w0.mean", "w0.square", "b1.square"})
+    EXPECT_NE(placement_of_state(step.inside().schedule, name), nullptr) << name << "\n" << step.describe();
+}
+
+TEST(Schedule, WideGradientIsMadeByRowsNotSummedOverLanes) {
+  Mlp mlp;
+  Step step = mlp.step(2);
+  // The gradient of w0 (73 KB) would cost more to exchange than the activations it is made of.
+  EXPECT_LT(step.facts().partial_bytes, 8u << 10) << step.describe();
+  // With a large batch the activations outweigh it, and each lane sums its own.
+  Step large = mlp.step(2, 4096);
+  EXPECT_GE(large.facts().partial_bytes, 144u * 128 * 4) << large.describe();
+}
+
+TEST(Schedule, OneLaneHasNoMoreStepsThanItNeeds) {
+  Mlp mlp;
+  Step step = mlp.step(1);
+  EXPECT_EQ(step.facts().lanes, 1);
+  for (const auto& phase : step.inside().schedule.phases)
+    for (const auto& region : phase.regions) EXPECT_EQ(region.lanes(), 1);
+}
+
+TEST(Schedule, SmallWorkStaysOnOneLane) {
+  Step step = compile([](Tensor x) { return relu(x) + 1; }, f32(16));
+  EXPECT_EQ(step.facts().lanes, 1) << step.describe();
+}
+
+TEST(Schedule, ElementwiseChainIsOneRegionWithSmallStrips) {
+  Step step = compile(CompileOptions{"", 0, 2}, [](Tensor x, Tensor y) { return tanh(relu(x) * y + 0.5); }, f32(1000, 1000), f32(1000, 1000));
+  EXPECT_EQ(step.facts().regions, 1) << step.describe();
+  EXPECT_LT(step.facts().scratch_bytes, 48u << 10) << step.describe();
+}
+
+TEST(Schedule, ValuesThatCrossPhasesArePlacedForTheirWholeLife) {
+  // mean over the batch of everything, then used by every row again: two phases, result right (also see random_graph_test).
+  Step step = compile(CompileOptions{"", 0, 2}, [](Tensor x) { return x - mean(x, 0, Keep::yes); }, f64(100, 3000));
+  Array x = Array::arange(0, 300000, 1, DType::f64).reshape({100, 3000});
+  const Array y = step(x);
+  EXPECT_NEAR(y.at<double>({0, 0}), -148500, 1e-6);
+  EXPECT_NEAR(y.at<double>({99, 2999}), 148500, 1e-6);
+}
+
+}  // namespace
+}  // namespace wr
