@@ -56,12 +56,12 @@ Array indices(const Shape& shape, unsigned seed = 1) { return random(shape, seed
 
 using Traced = std::function<Tensor(const std::vector<Tensor>&)>;
 
-/// What the traced function computes, in double.
+/// What the traced function computes, worked out in double.
 Array reference(const std::vector<Array>& in, const Traced& fn) {
   std::vector<Spec> specs;
   for (const Array& a : in) specs.push_back({a.dtype(), a.shape()});
   const auto graph = test::trace(specs, [&](const auto& x) { return std::vector<Tensor>{fn(x)}; });
-  return ir::interpret(*graph, in, ir::Rounding::none).outputs[0];
+  return ir::interpret(*graph, in, ir::Rounding::none).outputs[0].astype((*graph)[graph->outputs[0]].spec.dtype);
 }
 
 std::string message_of(const std::function<void()>& fn) {

@@ -1,0 +1,159 @@
+// Lanes and strips: how rows are shared out, how many make a strip, and what it all costs.
+#include <algorithm>
+#include <limits>
+
+#include "plan/form.h"
+
+namespace wr::plan {
+namespace {
+
+using ir::Node;
+using ir::Op;
+
+struct Traffic {
+  double row_bytes = 0;     // values made in the strips, a row
+  double weight_bytes = 0;  // whole operands read again by every strip
+  double flops_row = 0;     // of matrix products
+};
+
+Traffic traffic_of(const Schedule& s, const Region& region) {
+  Traffic t;
+  const ir::Graph& g = *s.graph;
+  std::vector<int> weights;
+  for (const Member& m : region.members) {
+    const Node& n = g[m.node];
+    if (ir::is_view(n.op)) continue;
+    const double bytes = static_cast<double>(n.spec.shape.count()) * static_cast<double>(size_of(n.spec.dtype));
+    if (is_total(m.axis))
+      t.weight_bytes += bytes;
+    else
+      t.row_bytes += bytes / static_cast<double>(region.extent);
+    if (n.op != Op::einsum) continue;
+    t.flops_row += flops(g, m.node) / static_cast<double>(region.extent);
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      if (aligned_axis(g, m.node, static_cast<int>(k), m.axis) == kNotAligned) weights.push_back(n.inputs[k]);
+  }
+  std::sort(weights.begin(), weights.end());
+  weights.erase(std::unique(weights.begin(), weights.end()), weights.end());
+  for (int w : weights)
+    t.weight_bytes += static_cast<double>(g[w].spec.shape.count()) * static_cast<double>(size_of(g[w].spec.dtype));
+  return t;
+}
+
+/// Nanoseconds a row costs beyond its arithmetic when strips have this many rows.
+double strip_cost(const Traffic& t, double rows, const Options& o) {
+  const double l1 = static_cast<double>(o.l1_bytes), l2 = static_cast<double>(o.l2_bytes);
+  const double strip = rows * t.row_bytes;
+  const double ns_byte = strip < 0.6 * l1 ? 0.005 : strip + t.weight_bytes < 0.7 * l2 ? 0.012 : 0.05;
+  const double weight_ns_byte = strip + t.weight_bytes < 0.7 * l2 ? 0.010 : 0.04;
+  const double gemm_ramp = 1 + 4 / rows;  // few rows: the register tiles of a product are not filled
+  return t.row_bytes * ns_byte + t.weight_bytes * weight_ns_byte / rows + gemm_ramp * t.flops_row / 120 + 400 / rows;
+}
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+void choose_strip(const Schedule& s, Region& region, const Options& o) {
+  std::int64_t rows = 1;
+  for (std::size_t i = 0; i + 1 < region.row_begin.size(); ++i) rows = std::max(rows, region.row_begin[i + 1] - region.row_begin[i]);
+  const Traffic t = traffic_of(s, region);
+  if (region.flat || t.flops_row == 0 || t.row_bytes <= 64) {
+    // Nothing but sweeps: strips whose values stay in the first-level cache.
+    const auto fit = static_cast<std::int64_t>(0.5 * static_cast<double>(o.l1_bytes) / std::max(t.row_bytes, 1.0));
+    region.strip = std::clamp<std::int64_t>(fit, 1, rows);
+    if (region.strip > 64) region.strip = region.strip / 64 * 64;
+    region.strip = std::min(rows, divide_up(rows, divide_up(rows, region.strip)));
+    if (region.flat) region.strip = std::min(rows, divide_up(region.strip, 16) * 16);
+    return;
+  }
+  double best = std::numeric_limits<double>::max();
+  for (std::int64_t strips = 1; strips <= rows; strips = strips < 8 ? strips + 1 : strips * 5 / 4) {
+    const auto strip = divide_up(rows, strips);
+    const double cost = strip_cost(t, static_cast<double>(strip), o);
+    if (cost < best * 0.999) {
+      best = cost;
+      region.strip = strip;
+    }
+  }
+}
+
+double bytes_of(const ir::Graph& g, int id) {
+  return static_cast<double>(g[id].spec.shape.count()) * static_cast<double>(size_of(g[id].spec.dtype));
+}
+
+/// Is a value cut so finely between lanes that the caches fetch each other's lines? Rows that lie together are not.
+bool interleaved(const ir::Graph& g, int id, int axis, int lanes) {
+  if (axis <= 0) return false;
+  const Shape& shape = g[id].spec.shape;
+  double run = static_cast<double>(size_of(g[id].spec.dtype)) / lanes;
+  for (int i = axis; i < shape.rank(); ++i) run *= static_cast<double>(shape[i]);
+  return run < 4096;
+}
+
+/// Time lost to bytes that one core wrote and another reads (measured: 10-20 GB/s), all lanes at once.
+double crossing_ns(const Schedule& s) {
+  const ir::Graph& g = *s.graph;
+  const double remote = 0.067 * (s.lanes - 1) / s.lanes, contended = 0.12;
+  std::vector<bool> updated(static_cast<std::size_t>(g.size()), false);
+  for (auto u : g.updates) updated[static_cast<std::size_t>(u.state)] = true;
+  double ns = 0;
+  for (const Phase& phase : s.phases)
+    for (const Region& r : phase.regions) {
+      if (r.lanes() < 2) continue;
+      std::vector<int> read_whole;
+      for (const Member& m : r.members) {
+        if (is_total(m.axis)) ns += 2 * remote * bytes_of(g, m.node);
+        if (s.place[static_cast<std::size_t>(m.node)].whole && interleaved(g, m.node, m.axis, r.lanes())) ns += contended * bytes_of(g, m.node);
+        for (std::size_t k = 0; k < g[m.node].inputs.size(); ++k) {
+          int in = g[m.node].inputs[k];
+          const int axis = aligned_axis(g, m.node, static_cast<int>(k), m.axis);
+          const auto& place = s.place[static_cast<std::size_t>(in)];
+          const bool kept = place.home == Home::leaf || place.whole;
+          if (kept && axis != kNotAligned && interleaved(g, in, axis, r.lanes())) ns += contended * bytes_of(g, in);
+          if (axis == kNotAligned) {
+            while (ir::is_view(g[in].op)) in = g[in].inputs[0];
+            read_whole.push_back(in);
+          }
+        }
+      }
+      std::sort(read_whole.begin(), read_whole.end());
+      read_whole.erase(std::unique(read_whole.begin(), read_whole.end()), read_whole.end());
+      for (int in : read_whole)
+        if (updated[static_cast<std::size_t>(in)] || s.place[static_cast<std::size_t>(in)].home != Home::leaf) ns += remote * bytes_of(g, in);
+    }
+  return ns;
+}
+
+}  // namespace
+
+// A region not worth a barrier's wait goes whole to the lane that has least to do.
+void share_out(Schedule& s, const Options& o) {
+  for (Phase& phase : s.phases) {
+    std::vector<double> load(static_cast<std::size_t>(s.lanes), 0);
+    std::vector<std::size_t> order(phase.regions.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return phase.regions[a].work_ns > phase.regions[b].work_ns; });
+    for (auto i : order) {
+      Region& r = phase.regions[i];
+      const bool split = s.lanes > 1 && r.extent > 1 && r.work_ns > 1500;
+      if (split) {
+        const auto parts = std::min<std::int64_t>(s.lanes, r.extent);
+        // Flat parts begin on a cache line of any element type, so that lanes do not write to one line.
+        const std::int64_t unit = r.flat || r.extent >= 4096 ? std::min<std::int64_t>(64, divide_up(r.extent, parts)) : 1;
+        r.first_lane = 0;
+        for (std::int64_t p = 0; p <= parts; ++p)
+          r.row_begin.push_back(p == parts ? r.extent : divide_up(r.extent * p / parts, unit) * unit);
+        for (std::int64_t p = 0; p < parts; ++p) load[static_cast<std::size_t>(p)] += r.work_ns / static_cast<double>(parts);
+      } else {
+        const auto least = std::min_element(load.begin(), load.end()) - load.begin();
+        r.first_lane = static_cast<int>(least);
+        r.row_begin = {0, r.extent};
+        load[static_cast<std::size_t>(least)] += r.work_ns;
+      }
+      choose_strip(s, r, o);
+    }
+    s.estimate_ns += *std::max_element(load.begin(), load.end());
+  }
+  if (s.lanes > 1) s.estimate_ns += o.barrier_ns * static_cast<double>(s.phases.size()) + crossing_ns(s);
+}
+
+}  // namespace wr::plan

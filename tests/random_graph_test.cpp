@@ -1,0 +1,151 @@
+// Random steps, planned, fused and run, against the interpreter on the graph as it was traced: results, gradients and
+// what is left in the states. WINDROW_RANDOM_GRAPHS sets how many, WINDROW_RANDOM_SEED replays one seed.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "ir/interpret.h"
+#include "support/gradients.h"
+#include "support/graphs.h"
+#include "support/random_step.h"
+
+namespace wr {
+namespace {
+
+using test::numbers;
+using test::Recipe;
+
+struct Setting {
+  int lanes, threads;
+};
+
+Setting setting_of(unsigned seed) {
+  constexpr int lanes[] = {0, 1, 2, 3, 8};
+  return {lanes[seed / 2 % 5], 1 + static_cast<int>(seed % 2)};
+}
+
+double largest(const Array& a) {
+  double most = 0;
+  for (double x : numbers(a)) most = std::max(most, std::isfinite(x) ? std::abs(x) : 0);
+  return most;
+}
+
+/// How far the results of one interpretation are from another's, in units of `scale`.
+double distance(const Array& a, const Array& b) {
+  const auto x = numbers(a), y = numbers(b);
+  double most = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (std::isfinite(x[i]) != std::isfinite(y[i])) return std::numeric_limits<double>::infinity();
+    if (std::isfinite(x[i])) most = std::max(most, std::abs(x[i] - y[i]));
+  }
+  return most;
+}
+
+/// All results of a run: outputs, then states by update.
+std::vector<Array> results_of(const ir::Graph& graph, const std::vector<Array>& arguments, ir::Rounding rounding) {
+  auto [outputs, updates] = ir::interpret(graph, arguments, rounding);
+  outputs.insert(outputs.end(), updates.begin(), updates.end());
+  return outputs;
+}
+
+/// f64 is compared tightly. In f32 the bound follows the rounding of the interpreter itself, node by node.
+double bound(DType dtype, const Array& exact, const Array& rounded) {
+  const double scale = std::max(1.0, largest(exact));
+  return dtype == DType::f64 ? 1e-9 * scale : 1e-5 * scale + 30 * distance(exact, rounded);
+}
+
+/// Where a hair's breadth of difference in the arguments changes the results much (a kink is near), nothing can be said.
+bool ill_conditioned(const ir::Graph& graph, const std::vector<Array>& arguments, const std::vector<Array>& exact, DType dtype) {
+  for (double nudge : {1.0, -1.0}) {
+    auto moved = arguments;
+    for (Array& a : moved) {
+      if (!is_floating(a.dtype())) continue;
+      auto values = numbers(a);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] += nudge * (dtype == DType::f64 ? 1e-12 : 2e-6) * (i % 2 ? 1 : -1) * (1 + static_cast<double>(i % 7));
+      a = Array::from(values, a.shape()).astype(a.dtype());
+    }
+    const auto other = results_of(graph, moved, ir::Rounding::none);
+    for (std::size_t k = 0; k < exact.size(); ++k)
+      if (distance(exact[k], other[k]) > 1e-3 * std::max(1.0, largest(exact[k]))) return true;
+  }
+  return false;
+}
+
+/// What is wrong with the step of this recipe; empty if nothing is.
+std::string check(const Recipe& recipe) {
+  test::RandomStep random_step(recipe);
+  const auto fn = [&](const std::vector<Tensor>& x) { return random_step(x); };
+  const auto graph = test::trace(random_step.specs(), fn);
+  const auto [lanes, threads] = setting_of(recipe.seed);
+  Step step = compile(fn, random_step.specs(), {.name = {}, .threads = threads, .lanes = lanes});
+  for (unsigned run = 0; run < 2; ++run) {
+    const auto arguments = random_step.arguments(run);
+    const auto exact = results_of(*graph, arguments, ir::Rounding::none), rounded = results_of(*graph, arguments, ir::Rounding::each_node);
+    std::vector<const Array*> pointers;
+    for (const Array& a : arguments) pointers.push_back(&a);
+    step.run(pointers);
+    for (std::size_t k = 0; k < exact.size(); ++k) {
+      const bool output = k < graph->outputs.size();
+      const std::size_t u = k - graph->outputs.size();
+      const Array got = output ? step.output(k).clone() : (*graph)[graph->updates[u].state].variable->value.clone();
+      const double off = distance(got, exact[k]), most = bound(random_step.dtype(), exact[k], rounded[k]);
+      if (off <= most && got.shape() == exact[k].shape()) continue;
+      if (ill_conditioned(*graph, arguments, exact, random_step.dtype())) return "";
+      return (output ? "output " + std::to_string(k) : "state '" + (*graph)[graph->updates[u].state].variable->name + "'") +
+             " of run " + std::to_string(run) + " is off by " + std::to_string(off) + " (allowed " + std::to_string(most) +
+             ") with lanes = " + std::to_string(lanes) + ", threads = " + std::to_string(threads) + "\n" + ir::print(*graph) +
+             "is\n" + to_string(got) + "\nshould be\n" + to_string(exact[k]) + "\n" + step.describe();
+    }
+  }
+  return "";
+}
+
+std::string check_or_error(const Recipe& recipe) {
+  try {
+    return check(recipe);
+  } catch (const std::exception& error) {
+    return std::string("threw: ") + error.what();
+  }
+}
+
+/// The same failure with as few ops as can be found by leaving out one after the other.
+Recipe smaller(Recipe recipe) {
+  for (int i = recipe.ops - 1; i >= 0; --i) {
+    Recipe less = recipe;
+    less.without.insert(i);
+    if (!check_or_error(less).empty()) recipe = less;
+  }
+  return recipe;
+}
+
+std::string report(unsigned seed, int ops) {
+  const Recipe recipe{seed, ops, {}};
+  if (check_or_error(recipe).empty()) return "";
+  const Recipe small = smaller(recipe);
+  std::string text = "WINDROW_RANDOM_SEED=" + std::to_string(seed) + " replays this; smallest found leaves out";
+  for (int i : small.without) text += " " + std::to_string(i);
+  return text + " of " + std::to_string(ops) + " ops:\n" + check_or_error(small);
+}
+
+void run_seeds(unsigned first, unsigned count) {
+  if (const char* seed = std::getenv("WINDROW_RANDOM_SEED")) {
+    first = static_cast<unsigned>(std::atoi(seed));
+    count = 1;
+  } else if (const char* wanted = std::getenv("WINDROW_RANDOM_GRAPHS")) {
+    count = static_cast<unsigned>(std::atoi(wanted));
+  }
+  int failures = 0;
+  for (unsigned seed = first; seed < first + count && failures < 5; ++seed) {
+    const std::string wrong = report(seed, 2 + static_cast<int>(seed % 17));
+    failures += !wrong.empty();
+    EXPECT_EQ(wrong.size(), 0u) << wrong;
+  }
+}
+
+TEST(RandomGraph, MatchesTheInterpreter) { run_seeds(0, 200); }
+TEST(RandomGraphSlow, ThousandsMatchTheInterpreter) { run_seeds(1000, 2500); }
+
+}  // namespace
+}  // namespace wr
