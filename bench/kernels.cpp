@@ -1,5 +1,6 @@
 // Cases of one kernel each, into a destination that exists.
 #include <cmath>
+#include <regex>
 
 #include "bench/case.h"
 
@@ -97,6 +98,12 @@ std::vector<Case> kernel_cases() {
   list.push_back(optimiser_case("adam1M", "one Adam update", [] { return std::make_shared<optim::Adam>(); }));
   list.push_back(optimiser_case("sgd1M", "one SGD update", [] { return std::make_shared<optim::Sgd>(optim::Sgd::Options{1e-3}); }));
   return list;
+}
+
+std::optional<Case> kernel_case(const std::string& name) {
+  std::smatch found;
+  if (!std::regex_match(name, found, std::regex("matmul_([1-9][0-9]{0,4})x([1-9][0-9]{0,4})x([1-9][0-9]{0,4})_(f32|f64)"))) return std::nullopt;
+  return matmul_case(std::stoll(found[1]), std::stoll(found[2]), std::stoll(found[3]), found[4] == "f32" ? DType::f32 : DType::f64);
 }
 
 }  // namespace wr::bench

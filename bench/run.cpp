@@ -207,42 +207,56 @@ const std::vector<Case>& cases() {
 
 int list() {
   for (const Case& c : cases()) fmt::print("{:<30} {}\n", c.name, c.what);
+  fmt::print("\nother sizes, by name: matmul_MxKxN_f32|f64, plain_mlp_IN_..._OUT_bN, mlp_step_bN, cnn_step_bN, dqn_step_bN, dqn_act_bN\n");
   fmt::print("\nops: one case an op\n");
   for (const Case& c : op_cases()) fmt::print("{:<30} {}\n", c.name, c.what);
   return 0;
 }
 
-int run_once(const std::string& name, int threads, Clock::time_point start) {
-  for (const Case& c : cases())
-    if (c.name == name) {
-      Prepared p = c.prepare(threads);
-      std::vector<const Array*> list;
-      for (const Array& a : p.arguments) list.push_back(&a);
-      p.step.run(list);
-      fmt::print("{}\n", nlohmann::ordered_json{{"case", name}, {"first_step_ms", seconds_since(start) * 1e3}, {"compile_ms", p.step.facts().compile_ms}}.dump());
-      return 0;
+namespace {
+
+std::optional<Case> find_case(const std::string& name) {
+  for (const auto& list : {cases(), op_cases()})
+    for (const Case& c : list)
+      if (c.name == name) return c;
+  if (auto c = kernel_case(name)) return c;
+  return training_case(name);
+}
+
+/// The cases meant by the names; throws for a name that means none.
+std::vector<Case> choose(const std::vector<std::string>& names) {
+  if (names.empty()) return cases();
+  std::vector<Case> chosen;
+  for (const std::string& name : names) {
+    if (name == "ops") {
+      for (Case& c : op_cases()) chosen.push_back(std::move(c));
+    } else if (auto c = find_case(name)) {
+      chosen.push_back(std::move(*c));
+    } else {
+      throw Error("bench: no case '" + name + "'; `windrow bench --list` shows them");
     }
-  fmt::print(stderr, "bench: no case '{}'; `windrow bench --list` shows them\n", name);
-  return 2;
+  }
+  return chosen;
+}
+
+}  // namespace
+
+int run_once(const std::string& name, int threads, Clock::time_point start) {
+  Prepared p = choose({name}).at(0).prepare(threads);
+  std::vector<const Array*> list;
+  for (const Array& a : p.arguments) list.push_back(&a);
+  p.step.run(list);
+  const nlohmann::ordered_json line{{"case", name}, {"first_step_ms", seconds_since(start) * 1e3}, {"compile_ms", p.step.facts().compile_ms}};
+  fmt::print("{}\n", line.dump());
+  return 0;
 }
 
 int run(const RunOptions& given) {
   RunOptions options = given;
   if (options.threads == 0) options.threads = default_threads();
-  auto named = [&](const std::string& name) { return std::find(options.names.begin(), options.names.end(), name) != options.names.end(); };
-  const std::vector<Case> op_list = options.names.empty() ? std::vector<Case>{} : op_cases();
-  std::vector<const Case*> chosen;
-  for (const Case& c : cases())
-    if (options.names.empty() || named(c.name)) chosen.push_back(&c);
-  for (const Case& c : op_list)
-    if (named("ops") || named(c.name)) chosen.push_back(&c);
-  for (const std::string& name : options.names)
-    if (name != "ops" && std::none_of(chosen.begin(), chosen.end(), [&](auto* c) { return c->name == name; })) {
-      fmt::print(stderr, "bench: no case '{}'; `windrow bench --list` shows them\n", name);
-      return 2;
-    }
+  const std::vector<Case> chosen = choose(options.names);
   if (options.describe) {
-    for (const Case* c : chosen) fmt::print("{}\n", c->prepare(options.threads).step.describe());
+    for (const Case& c : chosen) fmt::print("{}\n", c.prepare(options.threads).step.describe());
     return 0;
   }
   std::optional<Roof> roof;
@@ -257,10 +271,10 @@ int run(const RunOptions& given) {
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const bool progress = !options.json && isatty(1);
     if (progress) {
-      fmt::print("[{}/{}] {} ...\r", i + 1, chosen.size(), chosen[i]->name);
+      fmt::print("[{}/{}] {} ...\r", i + 1, chosen.size(), chosen[i].name);
       std::fflush(stdout);
     }
-    const Result r = measure(*chosen[i], options, roof ? &*roof : nullptr);
+    const Result r = measure(chosen[i], options, roof ? &*roof : nullptr);
     if (!r.wrong.empty()) {
       ++wrong;
       fmt::print(stderr, "bench: {}: {}\n", r.name, r.wrong);

@@ -1,12 +1,12 @@
 // Whole training steps: the same work as the peers' scripts do.
 #include <cmath>
+#include <regex>
+#include <sstream>
 
 #include "bench/case.h"
 
 namespace wr::bench {
 namespace {
-
-constexpr std::int64_t kBatch = 64;
 
 struct Dense {
   Dense(std::int64_t in, std::int64_t out, const std::string& name, std::uint64_t seed)
@@ -38,8 +38,8 @@ std::string joined(const std::vector<std::int64_t>& sizes) {
   return s;
 }
 
-Case plain_mlp(std::vector<std::int64_t> sizes) {
-  const std::string name = "plain_mlp_" + joined(sizes) + "_b64";
+Case plain_mlp(std::vector<std::int64_t> sizes, std::int64_t batch) {
+  const std::string name = "plain_mlp_" + joined(sizes) + "_b" + std::to_string(batch);
   return {name, "ReLU layers, mean squared error, Adam", [=](int threads) {
             std::vector<Dense> layers;
             std::vector<State> parameters;
@@ -49,37 +49,37 @@ Case plain_mlp(std::vector<std::int64_t> sizes) {
             }
             optim::Adam adam;
             return prepared(
-                threads, name, {random_normal({kBatch, sizes.front()}, 1), random_normal({kBatch, sizes.back()}, 2)}, 1e-3,
+                threads, name, {random_normal({batch, sizes.front()}, 1), random_normal({batch, sizes.back()}, 2)}, 1e-3,
                 [&](Tensor x, const Tensor& y) {
                   for (std::size_t i = 0; i < layers.size(); ++i) x = i + 1 < layers.size() ? relu(layers[i](x)) : layers[i](x);
                   const Tensor loss = mse(x, y);
                   adam.minimize(loss, parameters);
                   return loss;
                 },
-                f32(kBatch, sizes.front()), f32(kBatch, sizes.back()));
+                f32(batch, sizes.front()), f32(batch, sizes.back()));
           }};
 }
 
-Prepared mlp(int threads) {
+Prepared mlp(int threads, std::int64_t batch) {
   const Dense hidden(784, 128, "hidden", 1), out(128, 10, "out", 2);
   optim::Adam adam;
   return prepared(
-      threads, "mlp_step_b64", {random_normal({kBatch, 784}, 3), random_integers({kBatch}, 10, 4)}, 1e-3,
+      threads, "mlp_step_b" + std::to_string(batch), {random_normal({batch, 784}, 3), random_integers({batch}, 10, 4)}, 1e-3,
       [&](const Tensor& x, const Tensor& y) {
         const Tensor loss = cross_entropy(out(relu(hidden(x))), y);
         adam.minimize(loss, {hidden.w, hidden.b, out.w, out.b});
         return loss;
       },
-      f32(kBatch, 784), i32(kBatch));
+      f32(batch, 784), i32(batch));
 }
 
-Prepared cnn(int threads) {
+Prepared cnn(int threads, std::int64_t batch) {
   const State w0(random_normal({3, 3, 1, 8}, 1, 0.2), "conv0.w"), b0(Array::zeros({8}), "conv0.b");
   const State w1(random_normal({3, 3, 8, 16}, 2, 0.1), "conv1.w"), b1(Array::zeros({16}), "conv1.b");
   const Dense out(784, 10, "out", 3);
   optim::Adam adam;
   return prepared(
-      threads, "cnn_step_b64", {random_normal({kBatch, 28, 28, 1}, 4), random_integers({kBatch}, 10, 5)}, 1e-3,
+      threads, "cnn_step_b" + std::to_string(batch), {random_normal({batch, 28, 28, 1}, 4), random_integers({batch}, 10, 5)}, 1e-3,
       [&](const Tensor& image, const Tensor& y) {
         const ConvOptions same{.padding = Padding::same};
         Tensor x = max_pool(relu(conv2d(image, w0, same) + b0), 2);
@@ -88,7 +88,7 @@ Prepared cnn(int threads) {
         adam.minimize(loss, {w0, b0, w1, b1, out.w, out.b});
         return loss;
       },
-      f32(kBatch, 28, 28, 1), i32(kBatch));
+      f32(batch, 28, 28, 1), i32(batch));
 }
 
 struct Dueling {
@@ -112,13 +112,13 @@ Array one_hot_states(std::int64_t rows, std::uint64_t seed) {
   return eval(reshape(one_hot(Tensor(colours), 6), {rows, 144}));
 }
 
-Prepared dqn_step(int threads) {
+Prepared dqn_step(int threads, std::int64_t batch) {
   const Dueling online, target;
   optim::Adam adam;
   return prepared(
-      threads, "dqn_step_b64",
-      {one_hot_states(kBatch, 1), one_hot_states(kBatch, 2), random_integers({kBatch, 1}, 6, 3), random_normal({kBatch, 1}, 4),
-       Array::ones({kBatch, 1}), Array::ones({kBatch, 1})},
+      threads, "dqn_step_b" + std::to_string(batch),
+      {one_hot_states(batch, 1), one_hot_states(batch, 2), random_integers({batch, 1}, 6, 3), random_normal({batch, 1}, 4),
+       Array::ones({batch, 1}), Array::ones({batch, 1})},
       2e-3,
       [&](const Tensor& s, const Tensor& s2, const Tensor& action, const Tensor& reward, const Tensor& not_done, const Tensor& weight) {
         const Tensor q = take_along(online(s), action, 1);
@@ -128,12 +128,13 @@ Prepared dqn_step(int threads) {
         adam.minimize(loss, online.parameters());
         return loss;
       },
-      f32(kBatch, 144), f32(kBatch, 144), i32(kBatch, 1), f32(kBatch, 1), f32(kBatch, 1), f32(kBatch, 1));
+      f32(batch, 144), f32(batch, 144), i32(batch, 1), f32(batch, 1), f32(batch, 1), f32(batch, 1));
 }
 
-Prepared dqn_act(int threads) {
+Prepared dqn_act(int threads, std::int64_t batch) {
   const Dueling online;
-  return prepared(threads, "dqn_act_b1", {one_hot_states(1, 1)}, 1e-5, [&](const Tensor& s) { return online(s); }, f32(1, 144));
+  return prepared(threads, "dqn_act_b" + std::to_string(batch), {one_hot_states(batch, 1)}, 1e-5, [&](const Tensor& s) { return online(s); },
+                  f32(batch, 144));
 }
 
 Prepared einsum_rule(int threads) {
@@ -149,16 +150,43 @@ Prepared einsum_rule(int threads) {
       f32(n, n), f32(n, n), f32(n));
 }
 
+struct Family {
+  const char* name;
+  const char* what;
+  Prepared (*prepare)(int threads, std::int64_t batch);
+  std::int64_t batch;  // of the case in the list
+};
+
+constexpr Family kFamilies[] = {{"mlp_step", "784-128-10, ReLU, cross entropy, Adam", mlp, 64},
+                                {"cnn_step", "two 3x3 convolutions with ReLU and pooling, dense 10, cross entropy, Adam; 28x28", cnn, 64},
+                                {"dqn_step", "dueling double DQN, layer norm, Huber, Adam", dqn_step, 64},
+                                {"dqn_act", "the dueling net on a batch of states", dqn_act, 1}};
+
+Case family_case(const Family& family, std::int64_t batch) {
+  return {std::string(family.name) + "_b" + std::to_string(batch), family.what, [&family, batch](int threads) { return family.prepare(threads, batch); }};
+}
+
 }  // namespace
 
 std::vector<Case> training_cases() {
-  return {plain_mlp({144, 128, 64, 6}),
-          plain_mlp({784, 128, 10}),
-          {"mlp_step_b64", "784-128-10, ReLU, cross entropy, Adam", mlp},
-          {"cnn_step_b64", "two 3x3 convolutions with ReLU and pooling, dense 10, cross entropy, Adam; 28x28", cnn},
-          {"dqn_step_b64", "dueling double DQN, layer norm, Huber, Adam", dqn_step},
-          {"dqn_act_b1", "the dueling net on one state", dqn_act},
-          {"einsum_rule256", "a tensor-logic rule body", einsum_rule}};
+  std::vector<Case> list{plain_mlp({144, 128, 64, 6}, 64), plain_mlp({784, 128, 10}, 64)};
+  for (const Family& family : kFamilies) list.push_back(family_case(family, family.batch));
+  list.push_back({"einsum_rule256", "a tensor-logic rule body", einsum_rule});
+  return list;
+}
+
+std::optional<Case> training_case(const std::string& name) {
+  std::smatch found;
+  if (std::regex_match(name, found, std::regex("plain_mlp((?:_[1-9][0-9]{0,4}){2,})_b([1-9][0-9]{0,5})"))) {
+    std::vector<std::int64_t> sizes;
+    std::stringstream list(found[1].str().substr(1));
+    for (std::string size; std::getline(list, size, '_');) sizes.push_back(std::stoll(size));
+    return plain_mlp(sizes, std::stoll(found[2]));
+  }
+  if (std::regex_match(name, found, std::regex("([a-z_]+)_b([1-9][0-9]{0,5})")))
+    for (const Family& family : kFamilies)
+      if (family.name == found[1]) return family_case(family, std::stoll(found[2]));
+  return std::nullopt;
 }
 
 }  // namespace wr::bench

@@ -6,6 +6,7 @@
 
 #include "bench/case.h"
 #include "cli/doctor.h"
+#include "cli/ops.h"
 #include "windrow/windrow.h"
 
 namespace {
@@ -52,6 +53,7 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   add_bench(app, exit_code);
   app.add_subcommand("doctor", "Show what was detected on this machine and which kernels were chosen")->callback([&] { exit_code = wr::cli::doctor(); });
+  app.add_subcommand("ops", "Print the table of all ops (docs/ops.md)")->group("")->callback([&] { exit_code = wr::cli::ops(); });
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) fmt::print("{}", app.help());

@@ -235,6 +235,31 @@ TEST(Eager, ThoseWithoutATracedTwin) {
   EXPECT_TRUE(test::nearly_equal(add_scaled(v, w, 2), v + w + w, 1e-6));
 }
 
+TEST(Eager, EveryTypeThatTheTableOfOpsNames) {
+  for (DType dtype : {DType::f32, DType::f64, DType::i32, DType::u8, DType::boolean}) {
+    SCOPED_TRACE(name_of(dtype));
+    const Array x = random({4, 3}, 1, dtype), ids = indices({4, 2});
+    const auto same = [&](const Array& y, const Traced& fn) { return identical(y, reference({x, ids}, fn)); };
+    EXPECT_TRUE(same(concat({x, x}, 1), [](Tensors t) { return concat({t[0], t[0]}, 1); }));
+    EXPECT_TRUE(same(pad(x, {1, 0}, {0, 1}, 1), [](Tensors t) { return pad(t[0], {1, 0}, {0, 1}, 1); }));
+    EXPECT_TRUE(same(gather(x, ids), [](Tensors t) { return gather(t[0], t[1]); }));
+    EXPECT_TRUE(same(one_hot(ids, 4, dtype), [&](Tensors t) { return one_hot(t[1], 4, dtype); }));
+    const Array picks = ids.slice(0, 0, 4).slice(1, 0, 1) * 0;
+    EXPECT_TRUE(identical(take_along(x, picks, 1), x.slice(1, 0, 1)));
+    EXPECT_TRUE(identical(where(x.astype(DType::boolean), x, x), x));
+    for (DType to : {DType::f32, DType::f64, DType::i32, DType::u8, DType::boolean})
+      EXPECT_TRUE(identical(cast(x, to), x.astype(to))) << "to " << name_of(to);
+    if (dtype == DType::u8 || dtype == DType::boolean) continue;
+    EXPECT_TRUE(same(max(x, 1), [](Tensors t) { return max(t[0], 1); }));
+    EXPECT_TRUE(same(min(x, 0), [](Tensors t) { return min(t[0], 0); }));
+    EXPECT_TRUE(same(argmax(x, 1), [](Tensors t) { return argmax(t[0], 1); }));
+    EXPECT_TRUE(test::nearly_equal(sum(x, 0), reference({x}, [](Tensors t) { return sum(t[0], 0); }), 1e-6));
+    EXPECT_TRUE(test::nearly_equal(prod(x, 1), reference({x}, [](Tensors t) { return prod(t[0], 1); }), 1e-6));
+    const Array twice = scatter_add(x, Array::from({0, 1, 2, 3}), x);
+    EXPECT_TRUE(identical(twice, x + x));
+  }
+}
+
 // ---- destinations ---------------------------------------------------------------------------------------------------------------
 
 TEST(Eager, OverlappingWindowsAreReadBeforeTheyAreWritten) {

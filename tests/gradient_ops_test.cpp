@@ -23,7 +23,7 @@ class EinsumGradient : public testing::TestWithParam<Contraction> {};
 TEST_P(EinsumGradient, MatchesDifferences) {
   std::vector<Array> arguments;
   for (const Shape& shape : GetParam().shapes) arguments.push_back(smooth_array(shape, static_cast<int>(arguments.size())));
-  EXPECT_EQ(check_gradient([](const List& x) { return einsum(GetParam().spec, x); }, arguments), "") << GetParam().spec;
+  EXPECT_TRUE(check_gradient([](const List& x) { return einsum(GetParam().spec, x); }, arguments)) << GetParam().spec;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -55,23 +55,21 @@ INSTANTIATE_TEST_SUITE_P(
         Contraction{"bij,bjk->bik", {{1, 2, 3}, {1, 3, 2}}}));
 
 TEST(ContractionGradient, TheSameOperandTwice) {
-  EXPECT_EQ(check_gradient([](const List& x) { return einsum("ij,jk->ik", {x[0], x[0]}); }, {smooth_array({3, 3})}), "");
-  EXPECT_EQ(check_gradient([](const List& x) { return einsum("ij,kj,i->k", {x[0], x[0], x[1]}); },
-                           {smooth_array({3, 2}), smooth_array({3}, 1)}),
-            "");
+  EXPECT_TRUE(check_gradient([](const List& x) { return einsum("ij,jk->ik", {x[0], x[0]}); }, {smooth_array({3, 3})}));
+  EXPECT_TRUE(check_gradient([](const List& x) { return einsum("ij,kj,i->k", {x[0], x[0], x[1]}); },
+                           {smooth_array({3, 2}), smooth_array({3}, 1)}));
 }
 
 TEST(ContractionGradient, MatmulsWithBatches) {
   const std::vector<Array> batched{smooth_array({2, 1, 3, 2}), smooth_array({4, 2, 3}, 1)};
-  EXPECT_EQ(check_gradient([](const List& x) { return matmul(x[0], x[1]); }, batched), "");
-  EXPECT_EQ(check_gradient([](const List& x) { return matmul_nt(x[0], x[1]); }, {smooth_array({3, 4}), smooth_array({2, 4}, 1)}), "");
-  EXPECT_EQ(check_gradient([](const List& x) { return matmul_tn(x[0], x[1]); }, {smooth_array({4, 3}), smooth_array({4, 2}, 1)}), "");
+  EXPECT_TRUE(check_gradient([](const List& x) { return matmul(x[0], x[1]); }, batched));
+  EXPECT_TRUE(check_gradient([](const List& x) { return matmul_nt(x[0], x[1]); }, {smooth_array({3, 4}), smooth_array({2, 4}, 1)}));
+  EXPECT_TRUE(check_gradient([](const List& x) { return matmul_tn(x[0], x[1]); }, {smooth_array({4, 3}), smooth_array({4, 2}, 1)}));
 }
 
 TEST(ContractionGradient, ALayerWithBiasAndRelu) {
-  EXPECT_EQ(check_gradient([](const List& x) { return relu(matmul(x[0], x[1]) + x[2]); },
-                           {smooth_array({5, 4}), smooth_array({4, 3}, 1), smooth_array({3}, 2)}),
-            "");
+  EXPECT_TRUE(check_gradient([](const List& x) { return relu(matmul(x[0], x[1]) + x[2]); },
+                           {smooth_array({5, 4}), smooth_array({4, 3}, 1), smooth_array({3}, 2)}));
 }
 
 // ---- shapes --------------------------------------------------------------------------------------------------------------
@@ -85,8 +83,8 @@ class ShapeGradient : public testing::TestWithParam<Rearrangement> {};
 // The square makes the second gradient say something: the rearrangements themselves are linear.
 TEST_P(ShapeGradient, MatchesDifferences) {
   const Array x = smooth_array({4, 3, 2});
-  EXPECT_EQ(check_gradient([](const List& v) { return GetParam().call(v[0]); }, {x}), "");
-  EXPECT_EQ(check_gradient([](const List& v) { return square(GetParam().call(square(v[0]))); }, {x}), "");
+  EXPECT_TRUE(check_gradient([](const List& v) { return GetParam().call(v[0]); }, {x}));
+  EXPECT_TRUE(check_gradient([](const List& v) { return square(GetParam().call(square(v[0]))); }, {x}));
 }
 
 #define ROW(name, expression) \
@@ -108,9 +106,8 @@ INSTANTIATE_TEST_SUITE_P(
 #undef ROW
 
 TEST(ShapeGradients, ConcatOfSeveralTensors) {
-  EXPECT_EQ(check_gradient([](const List& x) { return square(concat({x[0], x[1], x[0]}, 1)); },
-                           {smooth_array({3, 2}), smooth_array({3, 4}, 1)}),
-            "");
+  EXPECT_TRUE(check_gradient([](const List& x) { return square(concat({x[0], x[1], x[0]}, 1)); },
+                           {smooth_array({3, 2}), smooth_array({3, 4}, 1)}));
 }
 
 // ---- indices -------------------------------------------------------------------------------------------------------------
@@ -118,48 +115,45 @@ const Array kIndices = Array::from<std::int32_t>({2, 0, 2, 1});
 
 TEST(IndexGradient, Gather) {
   for (int axis : {0, 1, 2})
-    EXPECT_EQ(check_gradient([&](const List& x) { return square(gather(x[0], x[1], axis)); }, {smooth_array({3, 3, 3}), kIndices}), "")
+    EXPECT_TRUE(check_gradient([&](const List& x) { return square(gather(x[0], x[1], axis)); }, {smooth_array({3, 3, 3}), kIndices}))
         << axis;
   const Array square_of_indices = kIndices.reshape({2, 2});
   for (int axis : {0, 1})
-    EXPECT_EQ(check_gradient([&](const List& x) { return square(gather(x[0], x[1], axis)); }, {smooth_array({3, 4}), square_of_indices}), "")
+    EXPECT_TRUE(check_gradient([&](const List& x) { return square(gather(x[0], x[1], axis)); }, {smooth_array({3, 4}), square_of_indices}))
         << axis;
-  EXPECT_EQ(check_gradient([](const List& x) { return square(gather(x[0], x[1])); }, {smooth_array({5}), Array::scalar<std::int32_t>(3)}), "");
+  EXPECT_TRUE(check_gradient([](const List& x) { return square(gather(x[0], x[1])); }, {smooth_array({5}), Array::scalar<std::int32_t>(3)}));
 }
 
 TEST(IndexGradient, ScatterAdd) {
   for (int axis : {0, 1})
-    EXPECT_EQ(check_gradient([&](const List& x) { return square(scatter_add(x[0], x[1], x[2], axis)); },
-                             {smooth_array({3, 3}), kIndices, smooth_array(axis ? Shape{3, 4} : Shape{4, 3}, 1)}),
-              "")
+    EXPECT_TRUE(check_gradient([&](const List& x) { return square(scatter_add(x[0], x[1], x[2], axis)); },
+                             {smooth_array({3, 3}), kIndices, smooth_array(axis ? Shape{3, 4} : Shape{4, 3}, 1)}))
         << axis;
 }
 
 TEST(IndexGradient, OutOfRangeWritesNothing) {
   const Array indices = Array::from<std::int32_t>({-1, 1, 9});
-  EXPECT_EQ(check_gradient([](const List& x) { return scatter_add(x[0], x[1], square(x[2])); },
-                           {smooth_array({3, 2}), indices, smooth_array({3, 2}, 1)}),
-            "");
+  EXPECT_TRUE(check_gradient([](const List& x) { return scatter_add(x[0], x[1], square(x[2])); },
+                           {smooth_array({3, 2}), indices, smooth_array({3, 2}, 1)}));
 }
 
 TEST(IndexGradient, TakeAlong) {
   const Array columns = Array::from<std::int32_t>({{0, 2}, {1, 1}, {2, 0}}), rows = Array::from<std::int32_t>({{0, 2, 1}});
-  EXPECT_EQ(check_gradient([](const List& x) { return square(take_along(x[0], x[1], 1)); }, {smooth_array({3, 4}), columns}), "");
-  EXPECT_EQ(check_gradient([](const List& x) { return square(take_along(x[0], x[1], 0)); }, {smooth_array({4, 3}), rows}), "");
+  EXPECT_TRUE(check_gradient([](const List& x) { return square(take_along(x[0], x[1], 1)); }, {smooth_array({3, 4}), columns}));
+  EXPECT_TRUE(check_gradient([](const List& x) { return square(take_along(x[0], x[1], 0)); }, {smooth_array({4, 3}), rows}));
 }
 
 TEST(IndexGradient, EmbeddingSum) {
   const Array indices = Array::from<std::int32_t>({{0, 2, 0}, {4, 1, 3}});
-  EXPECT_EQ(check_gradient([](const List& x) { return square(embedding_sum(x[0], x[1])); }, {smooth_array({5, 3}), indices}), "");
-  EXPECT_EQ(check_gradient([](const List& x) { return square(embedding_sum(x[0], x[1])); },
-                           {smooth_array({5, 3}), indices.reshape({2, 1, 3})}),
-            "");
+  EXPECT_TRUE(check_gradient([](const List& x) { return square(embedding_sum(x[0], x[1])); }, {smooth_array({5, 3}), indices}));
+  EXPECT_TRUE(check_gradient([](const List& x) { return square(embedding_sum(x[0], x[1])); },
+                           {smooth_array({5, 3}), indices.reshape({2, 1, 3})}));
 }
 
 TEST(IndexGradient, ChosenByOneHotOrArgmax) {
   const Array labels = Array::from<std::int32_t>({1, 0, 3});
-  EXPECT_EQ(check_gradient([](const List& x) { return sum(square(x[0]) * one_hot(x[1], 4, DType::f64), 1); }, {smooth_array({3, 4}), labels}), "");
-  EXPECT_EQ(check_gradient([](const List& x) { return square(take_along(x[0], argmax(x[0], 1, Keep::yes), 1)); }, {smooth_array({3, 4})}), "");
+  EXPECT_TRUE(check_gradient([](const List& x) { return sum(square(x[0]) * one_hot(x[1], 4, DType::f64), 1); }, {smooth_array({3, 4}), labels}));
+  EXPECT_TRUE(check_gradient([](const List& x) { return square(take_along(x[0], argmax(x[0], 1, Keep::yes), 1)); }, {smooth_array({3, 4})}));
 }
 
 // ---- windows -------------------------------------------------------------------------------------------------------------
@@ -168,8 +162,8 @@ const Window kWindows[] = {{2, 2, 1, 1, 1, 1, 0, 0, 0, 0}, {2, 3, 2, 1, 1, 1, 1,
 TEST(WindowGradient, UnfoldAndFold) {
   for (const Window& w : kWindows) {
     const Array image = smooth_array({2, 4, 5, 2});
-    EXPECT_EQ(check_gradient([&](const List& x) { return square(unfold(x[0], w)); }, {image}), "");
-    EXPECT_EQ(check_gradient([&](const List& x) { return square(fold(square(unfold(x[0], w)), x[0].shape(), w)); }, {image}), "");
+    EXPECT_TRUE(check_gradient([&](const List& x) { return square(unfold(x[0], w)); }, {image}));
+    EXPECT_TRUE(check_gradient([&](const List& x) { return square(fold(square(unfold(x[0], w)), x[0].shape(), w)); }, {image}));
   }
 }
 
@@ -177,30 +171,28 @@ TEST(WindowGradient, Conv2d) {
   for (Padding padding : {Padding::valid, Padding::same})
     for (std::int64_t stride : {1, 2})
       for (std::int64_t dilation : {1, 2})
-        EXPECT_EQ(check_gradient([&](const List& x) { return conv2d(x[0], x[1], {padding, stride, dilation}); },
-                                 {smooth_array({2, 5, 6, 2}), smooth_array({2, 3, 2, 3}, 1)}),
-                  "")
+        EXPECT_TRUE(check_gradient([&](const List& x) { return conv2d(x[0], x[1], {padding, stride, dilation}); },
+                                 {smooth_array({2, 5, 6, 2}), smooth_array({2, 3, 2, 3}, 1)}))
             << static_cast<int>(padding) << " stride " << stride << " dilation " << dilation;
-  EXPECT_EQ(check_gradient([](const List& x) { return conv2d(x[0], x[1]); }, {smooth_array({2, 3, 3, 2}), smooth_array({1, 1, 2, 3}, 1)}), "");
+  EXPECT_TRUE(check_gradient([](const List& x) { return conv2d(x[0], x[1]); }, {smooth_array({2, 3, 3, 2}), smooth_array({1, 1, 2, 3}, 1)}));
 }
 
 TEST(WindowGradient, Pools) {
   for (std::int64_t stride : {0, 1}) {
-    EXPECT_EQ(check_gradient([&](const List& x) { return square(max_pool(x[0], 2, stride)); }, {smooth_array({2, 4, 4, 2})}), "");
-    EXPECT_EQ(check_gradient([&](const List& x) { return square(avg_pool(x[0], 2, stride)); }, {smooth_array({2, 4, 4, 2})}), "");
+    EXPECT_TRUE(check_gradient([&](const List& x) { return square(max_pool(x[0], 2, stride)); }, {smooth_array({2, 4, 4, 2})}));
+    EXPECT_TRUE(check_gradient([&](const List& x) { return square(avg_pool(x[0], 2, stride)); }, {smooth_array({2, 4, 4, 2})}));
   }
   for (const Window& w : kWindows)
-    EXPECT_EQ(check_gradient([&](const List& x) { return square(max_pool(x[0], w)); }, {smooth_array({2, 4, 5, 2})}), "");
+    EXPECT_TRUE(check_gradient([&](const List& x) { return square(max_pool(x[0], w)); }, {smooth_array({2, 4, 5, 2})}));
 }
 
 TEST(WindowGradient, ASmallConvolutionalNet) {
-  EXPECT_EQ(check_gradients(
+  EXPECT_TRUE(check_gradients(
                 [](const List& x) {
                   const Tensor h = max_pool(relu(conv2d(x[0], x[1], {.padding = Padding::same}) + x[2]), 2);
                   return List{log_softmax(matmul(flatten(h, 1), x[3]))};
                 },
-                {smooth_array({3, 4, 4, 1}), smooth_array({3, 3, 1, 2}, 1, -0.9, 0.9), smooth_array({2}, 2), smooth_array({8, 3}, 3, -0.9, 0.9)}),
-            "");
+                {smooth_array({3, 4, 4, 1}), smooth_array({3, 3, 1, 2}, 1, -0.9, 0.9), smooth_array({2}, 2), smooth_array({8, 3}, 3, -0.9, 0.9)}));
 }
 
 }  // namespace

@@ -84,8 +84,14 @@ AxisMap scatter_axes(const Spec&, std::span<const Spec> in, const Attrs& attrs) 
   return {{same, Dims{kWhole}, same}};
 }
 
+// An update at an index out of range was not written: its gradient is 0, where gather would read NaN.
 std::vector<Tensor> gradient_of_scatter_add(const Gradient& of) {
-  return {of.g, {}, gather(of.g, of.in[1], static_cast<int>(of.attrs.ints[0]))};
+  const int axis = static_cast<int>(of.attrs.ints[0]);
+  const Tensor& indices = of.in[1];
+  Shape along(of.g.rank(), 1);
+  along[axis] = indices.shape()[0];
+  const Tensor written = logical_and(indices >= 0, indices < of.g.size(axis));
+  return {of.g, {}, where(reshape(written, along), gather(of.g, indices, axis), 0)};
 }
 
 // ---- take_along(x, indices): ints[0] is the axis; the other sizes agree

@@ -91,6 +91,7 @@ Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, s
   const int at = ops::normalise_axis(axis, x.rank(), "slice", where);
   const auto n = x.shape()[at];
   if (step == 0) fail(where, "slice: the step is 0");
+  step = std::clamp(step, -std::max<std::int64_t>(n, 1), std::max<std::int64_t>(n, 1));  // a longer one takes the first element too
   const auto lowest = step > 0 ? std::int64_t{0} : std::int64_t{-1}, highest = step > 0 ? n : n - 1;
   // INT64_MIN/MAX stand for "from the end" and "to the end", as a missing bound does in Python.
   auto bound = [&](std::int64_t v) { return std::clamp(v < 0 && v > -n - 1 ? v + n : v, lowest, highest); };

@@ -1,76 +1,141 @@
-// Optimisers as compositions of ops.
+// What the optimisers share: gradients, clipping, the counter, rates, groups, memory.
 #include "windrow/optim.h"
 
+#include <algorithm>
+
 namespace wr::optim {
-
-void Optimiser::minimize(const Tensor& loss, const std::vector<State>& parameters, std::source_location where) {
-  const std::vector<Tensor> wrt(parameters.begin(), parameters.end());
-  apply(parameters, grad(loss, wrt, where), where);
-}
-
 namespace {
 
-void expect_pairs(const char* name, const std::vector<State>& parameters, const std::vector<Tensor>& gradients,
-                  const std::source_location& where) {
+using Where = std::source_location;
+
+void expect_pairs(const std::string& name, const std::vector<State>& parameters, const std::vector<Tensor>& gradients,
+                  const Where& where) {
   if (parameters.size() != gradients.size())
-    fail(where, std::string(name) + ": " + std::to_string(parameters.size()) + " parameters but " + std::to_string(gradients.size()) + " gradients");
+    fail(where, name + ": " + std::to_string(parameters.size()) + " parameters but " +
+                    std::to_string(gradients.size()) + " gradients");
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (!(parameters[i].spec() == gradients[i].spec()))
-      fail(where, std::string(name) + ": parameter " + std::to_string(i) + " is " + to_string(parameters[i].spec()) + ", its gradient " +
-                      to_string(gradients[i].spec()));
+      fail(where, name + ": parameter " + std::to_string(i) + " '" + parameters[i].name() + "' is " +
+                      to_string(parameters[i].spec()) + ", its gradient " + to_string(gradients[i].spec()));
 }
 
-Tensor like(const Tensor& scalar, const Tensor& parameter, const std::source_location& where) {
-  return reshape(cast(scalar, parameter.dtype(), where), Shape(parameter.rank(), 1), where);
+void expect_limit(const char* name, double limit, const Where& where) {
+  if (!(limit > 0)) fail(where, std::string(name) + ": the limit must be positive, is " + std::to_string(limit));
+}
+
+bool same(const State& a, const State& b) { return a.variable() == b.variable(); }
+
+bool holds(const std::vector<State>& list, const State& state) {
+  return std::any_of(list.begin(), list.end(), [&](const State& s) { return same(s, state); });
+}
+
+Tensor as_type(const Tensor& scalar, const Tensor& like, const Where& where) {
+  return reshape(cast(scalar, like.dtype(), where), Shape(like.rank(), 1), where);
 }
 
 }  // namespace
 
-void Sgd::apply(const std::vector<State>& parameters, const std::vector<Tensor>& gradients, std::source_location where) {
-  expect_pairs("sgd", parameters, gradients, where);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const Tensor p(parameters[i]);
-    parameters[i].assign(sub(Operand(p, where), mul(Operand(like(lr_, p, where), where), gradients[i])), where);
+Tensor global_norm(const std::vector<Tensor>& gradients, Where where) {
+  if (gradients.empty()) fail(where, "global_norm: no gradients");
+  Tensor total;
+  for (const Tensor& g : gradients) {
+    const Tensor squares = cast(sum(square(g, where), {}, Keep::no, where), gradients[0].dtype(), where);
+    total = total ? Operand(total, where) + squares : squares;
   }
+  return sqrt(total, where);
 }
 
-Adam::Adam(const Options& options)
-    : options_(options), lr_(Array::scalar(options.lr), "adam lr"), steps_(Array::scalar(0.0), "adam steps") {}
-
-Adam::Moments& Adam::moments_of(const State& parameter) {
-  for (Moments& m : moments_)
-    if (m.parameter.variable() == parameter.variable()) return m;
-  const Array zeros = Array::zeros(parameter.shape(), parameter.spec().dtype);
-  moments_.push_back({parameter, State(zeros, parameter.name() + ".mean"), State(zeros, parameter.name() + ".square")});
-  return moments_.back();
+std::vector<Tensor> clip_by_value(const std::vector<Tensor>& gradients, double limit, Where where) {
+  expect_limit("clip_by_value", limit, where);
+  std::vector<Tensor> clipped;
+  for (const Tensor& g : gradients) clipped.push_back(clamp(Operand(g, where), -limit, limit));
+  return clipped;
 }
 
-std::vector<State> Adam::states() const {
-  std::vector<State> all{lr_, steps_};
-  for (const Moments& m : moments_) {
-    all.push_back(m.mean);
-    all.push_back(m.square);
-  }
+std::vector<Tensor> clip_by_norm(const std::vector<Tensor>& gradients, double limit, Where where) {
+  expect_limit("clip_by_norm", limit, where);
+  constexpr double kTiny = 1e-6;  // PyTorch's: no division by zero
+  const Tensor norm = global_norm(gradients, where);
+  const Tensor factor = minimum(Operand(limit, where) / (Operand(norm, where) + kTiny), 1);
+  std::vector<Tensor> clipped;
+  for (const Tensor& g : gradients) clipped.push_back(Operand(g, where) * as_type(factor, g, where));
+  return clipped;
+}
+
+Optimiser::Optimiser(std::string name, const Common& common)
+    : name_(std::move(name)),
+      clip_(common.clip),
+      schedule_(common.schedule),
+      count_(Array::scalar(0.0), name_ + ".step"),
+      groups_{{{}, State(Array::scalar(common.lr), name_ + ".lr"), common.weight_decay}} {}
+
+int Optimiser::add_group(const Group& group, Where where) {
+  for (const State& p : group.parameters)
+    for (std::size_t g = 1; g < groups_.size(); ++g)
+      if (holds(groups_[g].parameters, p))
+        fail(where, name_ + ": parameter '" + p.name() + "' is already in group " + std::to_string(g));
+  const std::string number = std::to_string(groups_.size());
+  const double lr = group.lr.value_or(groups_[0].lr.value().item<double>());
+  groups_.push_back({group.parameters, State(Array::scalar(lr), name_ + ".lr." + number),
+                     group.weight_decay.value_or(groups_[0].weight_decay)});
+  return static_cast<int>(groups_.size()) - 1;
+}
+
+void Optimiser::set_lr(double lr, int group, Where where) {
+  if (group < 0 || group >= static_cast<int>(groups_.size()))
+    fail(where, name_ + ": there is no group " + std::to_string(group));
+  groups_[static_cast<std::size_t>(group)].lr.set(Array::scalar(lr), where);
+}
+
+const Optimiser::Members& Optimiser::group_of(const State& parameter) const {
+  for (std::size_t g = 1; g < groups_.size(); ++g)
+    if (holds(groups_[g].parameters, parameter)) return groups_[g];
+  return groups_[0];
+}
+
+std::vector<State> Optimiser::states() const {
+  std::vector<State> all{count_};
+  for (const Members& group : groups_) all.push_back(group.lr);
+  for (const Memory& m : memories_) all.push_back(m.state);
   return all;
 }
 
-void Adam::apply(const std::vector<State>& parameters, const std::vector<Tensor>& gradients, std::source_location where) {
-  expect_pairs("adam", parameters, gradients, where);
-  const Tensor t = add(Operand(Tensor(steps_), where), 1);
-  steps_.assign(t, where);
-  // The corrections of both moments go into the rate and epsilon: lr sqrt(c2) / c1, epsilon sqrt(c2).
-  auto correction = [&](double beta) { return sub(Operand(1.0, where), pow(Operand(beta, where), t)); };
-  const Tensor root = sqrt(correction(options_.beta2), where);
-  const Tensor rate = mul(Operand(Tensor(lr_), where), div(Operand(root, where), correction(options_.beta1)));
-  const Tensor epsilon = mul(Operand(root, where), options_.epsilon);
+State& Optimiser::memory(const State& parameter, const std::string& kind) {
+  for (Memory& m : memories_)
+    if (same(m.parameter, parameter) && m.kind == kind) return m.state;
+  const Array zeros = Array::zeros(parameter.shape(), parameter.spec().dtype);
+  memories_.push_back({parameter, kind, State(zeros, name_ + "." + kind + "." + parameter.name())});
+  return memories_.back().state;
+}
+
+Tensor Optimiser::like(const Tensor& scalar, const Slot& slot) {
+  return as_type(scalar, slot.gradient, slot.where);
+}
+
+Tensor Optimiser::decayed_gradient(const Slot& slot) {
+  if (slot.weight_decay == 0) return slot.gradient;
+  return Operand(slot.gradient, slot.where) + Operand(slot.weight_decay, slot.where) * Tensor(slot.parameter);
+}
+
+void Optimiser::minimize(const Tensor& loss, const std::vector<State>& parameters, Where where) {
+  const std::vector<Tensor> wrt(parameters.begin(), parameters.end());
+  apply(parameters, grad(loss, wrt, where), where);
+}
+
+void Optimiser::apply(const std::vector<State>& parameters, const std::vector<Tensor>& gradients, Where where) {
+  expect_pairs(name_, parameters, gradients, where);
+  if (parameters.empty()) fail(where, name_ + ": no parameters to update");
+  std::vector<Tensor> clipped = gradients;
+  if (clip_.value != 0) clipped = clip_by_value(clipped, clip_.value, where);
+  if (clip_.norm != 0) clipped = clip_by_norm(clipped, clip_.norm, where);
+  const Tensor before(count_);
+  const Tensor count = Operand(before, where) + 1;
+  count_.assign(count, where);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    Moments& m = moments_of(parameters[i]);
-    const Tensor p(parameters[i]), g = gradients[i];
-    const Tensor mean = lerp(Operand(Tensor(m.mean), where), g, 1 - options_.beta1);
-    const Tensor square = lerp_square(Operand(Tensor(m.square), where), g, 1 - options_.beta2);
-    m.mean.assign(mean, where);
-    m.square.assign(square, where);
-    parameters[i].assign(adam_step(Operand(p, where), mean, square, like(rate, p, where), like(epsilon, p, where)), where);
+    const Members& group = group_of(parameters[i]);
+    Tensor lr(group.lr);
+    if (schedule_) lr = Operand(lr, where) * schedule_(before);
+    update({parameters[i], clipped[i], lr, count, group.weight_decay, where});
   }
 }
 

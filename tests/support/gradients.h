@@ -1,6 +1,8 @@
 // Gradients against finite differences: compiled steps, f64, four points, first and second order.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <functional>
 #include <string>
 #include <vector>
@@ -11,12 +13,12 @@ namespace wr::test {
 
 using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
-/// What is wrong with the compiled function: its values against the interpreter, its gradients by every f64 argument
-/// against finite differences, and, with order 2, the gradients of those gradients. Empty if nothing is.
-/// The relative error of a gradient must be below 1e-5.
-std::string check_gradients(const Function& fn, const std::vector<Array>& arguments, int order = 2);
+/// Checks the compiled function: its values against the interpreter, its gradients by every f64 argument
+/// against finite differences, and, with order 2, the gradients of those gradients. The
+/// relative error of a gradient must be below 1e-5.
+testing::AssertionResult check_gradients(const Function& fn, const std::vector<Array>& arguments, int order = 2);
 /// The same for a function of one result.
-std::string check_gradient(const std::function<Tensor(const std::vector<Tensor>&)>& fn,
+testing::AssertionResult check_gradient(const std::function<Tensor(const std::vector<Tensor>&)>& fn,
                            const std::vector<Array>& arguments, int order = 2);
 
 /// f64 numbers in [low, high], all at least 0.003 away from each other's kinks: from integers and halves, and from the

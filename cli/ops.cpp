@@ -1,0 +1,213 @@
+// Tables of all ops from their definitions: elementwise.def and the families of src/ops. What the definitions do not say, how the
+// other ops are called, stands here; an op that is missing here is an error, which a test finds.
+#include "cli/ops.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <string>
+
+#include "ops/define.h"
+#include "ops/formula.h"
+
+namespace wr::cli {
+namespace {
+
+using ir::Op;
+
+// ---- elementwise ---------------------------------------------------------------------------------------------------------------
+
+struct Source {
+  const char* operands;
+  const char* formula;
+  std::initializer_list<const char*> gradients;
+};
+
+const Source kSources[] = {
+#define WINDROW_UNARY(name, types, doc, formula, dx, ...) {"x", #formula, {#dx}},
+#define WINDROW_BINARY(name, types, doc, formula, da, db, ...) {"a, b", #formula, {#da, #db}},
+#define WINDROW_TERNARY(name, types, doc, formula, da, db, dc, ...) {"a, b, c", #formula, {#da, #db, #dc}},
+#define WINDROW_QUINARY(name, types, doc, formula, da, db, dc, dd, de, ...) {"a, b, c, d, e", #formula, {#da, #db, #dc, #dd, #de}},
+#define WINDROW_COMPARE(name, doc, formula) {"a, b", #formula, {}},
+#define WINDROW_LOGIC(name, doc, formula) {"a, b", #formula, {}},
+#include "windrow/elementwise.def"
+};
+
+/// Text that may stand in a cell.
+std::string cell(std::string_view text) {
+  std::string out;
+  for (char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
+std::string types_text(const ops::Row& row) {
+  switch (row.types) {
+    case ops::Types::floats:
+      return "f32 f64";
+    case ops::Types::numbers:
+      return row.to_bool ? "f32 f64 i32 to bool" : "f32 f64 i32";
+    case ops::Types::booleans:
+      return "bool";
+  }
+  return "";
+}
+
+std::string gradient_text(const Source& source) {
+  std::string out;
+  bool any = false;
+  for (const char* g : source.gradients) {
+    const bool none = std::string_view(g) == "NO_GRADIENT";
+    any |= !none;
+    out += (out.empty() ? "" : "; ") + (none ? std::string("none") : "`" + cell(g) + "`");
+  }
+  return any ? out : "no";
+}
+
+std::string bound_text(const ops::Row& row) {
+  if (row.to_bool || row.types == ops::Types::booleans || row.tolerance == 0) return "exact";
+  return fmt::format("{:g}{}", row.tolerance, row.absolute ? " (absolute)" : "");
+}
+
+void print_elementwise() {
+  fmt::print(
+      "## Elementwise\n"
+      "Traced `exp(x)`, `add(a, b)`; eager `exp(dst, x)`, `add(dst, a, b)`, `exp(x)`, `add(a, b)`. Operands broadcast; where there "
+      "are several, numbers may stand for some. The operators `+ - * / < <= > >=` and unary `-` are add, sub, mul, div, lt, le, gt, "
+      "ge and neg; arrays also have `+= -= *= /=`, in place.\n\n"
+      "Gradients are of each operand in turn, over the operands, the result `y` and its gradient `g`. The error bound is on the f32 "
+      "kernels, in units of 2^-24 of the result (of 2^-53 for f64); an absolute one is in units of max(1, |result|).\n\n"
+      "| op | types | meaning | formula | gradient | error bound |\n|---|---|---|---|---|---|\n");
+  const auto rows = ops::elementwise_rows();
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    fmt::print("| {}({}) | {} | {} | `{}` | {} | {} |\n", rows[i].name, kSources[i].operands, types_text(rows[i]), cell(rows[i].doc),
+               cell(kSources[i].formula), gradient_text(kSources[i]), bound_text(rows[i]));
+}
+
+// ---- the other ops -----------------------------------------------------------------------------------------------------------------
+
+struct Form {
+  Op op;
+  const char* traced;  // nullptr: made by gradients, passes or the planner, not called by users
+  const char* eager;   // nullptr: none
+  const char* types;
+};
+
+constexpr const char* kAny = "any";
+constexpr const char* kFloats = "f32 f64";
+constexpr const char* kNumbers = "f32 f64 i32";
+constexpr const char* kIndexed = "any, indices i32";
+
+const Form kForms[] = {
+    {Op::where, "where(condition, yes, no)", "where(dst, condition, yes, no)", "bool, then any"},
+    {Op::cast, "cast(x, dtype)", "cast(dst, x)", "any to any"},
+    {Op::input, "compile(fn, specs)", nullptr, kAny},
+    {Op::state, "State", nullptr, kAny},
+    {Op::constant, "Tensor(array), full(shape, value, dtype)", "fill(dst, value)", kAny},
+    {Op::iota, "iota(shape, axis, dtype)", "Array::arange", kNumbers},
+    {Op::reduce_sum, "sum(x, axes, keep)", "sum(dst, x, axes, keep)", kNumbers},
+    {Op::reduce_max, "max(x, axes, keep)", "max(dst, x, axes, keep)", kNumbers},
+    {Op::reduce_min, "min(x, axes, keep)", "min(dst, x, axes, keep)", kNumbers},
+    {Op::reduce_prod, "prod(x, axes, keep)", "prod(dst, x, axes, keep)", kNumbers},
+    {Op::reduce_argmax, "argmax(x, axes, keep)", "argmax(dst, x, axes, keep)", "f32 f64 i32 to i32"},
+    {Op::reduce_argmin, "argmin(x, axes, keep)", "argmin(dst, x, axes, keep)", "f32 f64 i32 to i32"},
+    {Op::einsum, "einsum(\"bi,io->bo\", {x, w})", "einsum(dst, \"bi,io->bo\", {x, w})", kFloats},
+    {Op::reshape, "reshape(x, shape), flatten, expand_dims, squeeze", "x.reshape(shape), flatten, expand_dims, squeeze", kAny},
+    {Op::permute, "permute(x, order), transpose(x)", "x.permute(order), x.transpose()", kAny},
+    {Op::broadcast, "broadcast_to(x, shape)", "x.broadcast_to(shape)", kAny},
+    {Op::slice, "slice(x, axis, start, stop, step)", "x.slice(axis, start, stop, step)", kAny},
+    {Op::concat, "concat({a, b}, axis)", "concat(dst, {a, b}, axis)", kAny},
+    {Op::pad, "pad(x, before, after, value)", "pad(dst, x, before, after, value)", kAny},
+    {Op::gather, "gather(x, indices, axis)", "gather(dst, x, indices, axis)", kIndexed},
+    {Op::scatter_add, "scatter_add(base, indices, updates, axis)", "scatter_add(dst, base, indices, updates, axis)",
+     "f32 f64 i32, indices i32"},
+    {Op::take_along, "take_along(x, indices, axis)", "take_along(dst, x, indices, axis)", kIndexed},
+    {Op::put_along, nullptr, nullptr, kIndexed},
+    {Op::one_hot, "one_hot(indices, classes, dtype)", "one_hot(dst, indices)", "i32 to any"},
+    {Op::embedding_sum, "embedding_sum(table, indices)", "embedding_sum(dst, table, indices)", "f32 f64, indices i32"},
+    {Op::embedding_grad, nullptr, nullptr, "f32 f64, indices i32"},
+    {Op::unfold, "unfold(x, window)", "unfold(dst, x, window)", kFloats},
+    {Op::fold, "fold(patches, image, window)", "fold(dst, patches, window)", kFloats},
+    {Op::max_pool_pick, "max_pool(x, size, stride), max_pool(x, window)", "max_pool(dst, x, size, stride), max_pool(dst, x, window)",
+     kFloats},
+    {Op::max_pool_scatter, nullptr, nullptr, kFloats},
+    {Op::random, "Random::uniform, normal, bernoulli", nullptr, "f32 f64 bool"},
+    {Op::stop_gradient, "stop_gradient(x)", nullptr, kAny},
+    {Op::lane_sum, nullptr, nullptr, kFloats},
+};
+
+const Form& form_of(Op op) {
+  for (const Form& form : kForms)
+    if (form.op == op) return form;
+  throw Error("op " + std::string(ir::definition(op).name) + " has no row in cli/ops.cpp");
+}
+
+std::string code(const char* text, const char* otherwise) { return text ? "`" + cell(text) + "`" : otherwise; }
+
+void print_structured() {
+  fmt::print(
+      "\n## All other ops\n"
+      "Every eager function with a `dst` also has a form without it that returns the result; `x.` ones are views.\n\n"
+      "| op | traced | eager | types | meaning | gradient |\n|---|---|---|---|---|---|\n");
+  for (int i = static_cast<int>(Op::where); i < ir::kOps; ++i) {
+    const ir::OpDef& def = ir::definition(static_cast<Op>(i));
+    const Form& form = form_of(def.op);
+    fmt::print("| {} | {} | {} | {} | {} | {} |\n", def.name, code(form.traced, "(internal)"), code(form.eager, ""), form.types,
+               cell(def.doc), def.gradient == ops::no_gradient ? "no" : "yes");
+  }
+}
+
+// ---- compositions --------------------------------------------------------------------------------------------------------------------
+
+struct Composition {
+  const char *traced, *eager, *meaning;
+};
+
+const Composition kCompositions[] = {
+    {"logical_not(x)", "logical_not(dst, x)", "true where x is false"},
+    {"mean(x, axes, keep)", "mean(dst, x, axes, keep)", "sum over axes divided by their size"},
+    {"variance(x, axes, keep)", "variance(dst, x, axes, keep)", "mean of the squared distance from the mean"},
+    {"logsumexp(x, axes, keep)", "logsumexp(dst, x, axes, keep)", "log(sum(exp(x))), without overflow"},
+    {nullptr, "norm(dst, x, axes, keep)", "square root of the sum of squares"},
+    {nullptr, "dot(dst, a, b)", "sum of the products of two vectors"},
+    {nullptr, "add_scaled(dst, a, b, alpha)", "a + alpha * b, as one formula"},
+    {"matmul(a, b)", "matmul(dst, a, b)", "matrix product of the last two axes; leading axes broadcast"},
+    {"matmul_nt(a, b)", "matmul_nt(dst, a, b)", "the same with b given transposed"},
+    {"matmul_tn(a, b)", "matmul_tn(dst, a, b)", "the same with a given transposed"},
+    {"stack({a, b}, axis)", "stack(dst, {a, b}, axis)", "one after the other along a new axis"},
+    {"conv2d(x, weights, options)", "conv2d(dst, x, weights, options)", "convolution of [b,h,w,c] with [kh,kw,c,o]"},
+    {"avg_pool(x, size, stride)", "avg_pool(dst, x, size, stride)", "mean of each window"},
+    {"softmax(x, axis)", "softmax(dst, x, axis)", "exp(x) / sum(exp(x)), without overflow"},
+    {"log_softmax(x, axis)", "log_softmax(dst, x, axis)", "x - logsumexp(x)"},
+    {"layer_norm(x, scale, shift, epsilon)", "layer_norm(dst, x, scale, shift, epsilon)",
+     "(x - mean) / sqrt(variance + epsilon) over the last axis, times scale, plus shift"},
+    {"cross_entropy(logits, labels)", "cross_entropy(dst, logits, labels)", "mean of -log softmax(logits)[label]"},
+    {"mse(prediction, target)", "mse(dst, prediction, target)", "mean squared difference"},
+    {"huber(prediction, target, delta)", "huber(dst, prediction, target, delta)",
+     "squared where the difference is below delta, linear beyond; not reduced"},
+    {nullptr, "copy(dst, x)", "x broadcast and converted to dst"},
+    {nullptr, "apply(dst, x, f)", "a user's function of each element, in double: a plain loop, slow"},
+};
+
+void print_compositions() {
+  fmt::print(
+      "\n## Compositions\n"
+      "Made of the ops above, fused by the plan; gradients follow from theirs. Kept by hand in cli/ops.cpp.\n\n"
+      "| traced | eager | meaning |\n|---|---|---|\n");
+  for (const Composition& c : kCompositions)
+    fmt::print("| {} | {} | {} |\n", code(c.traced, ""), code(c.eager, ""), cell(c.meaning));
+}
+
+}  // namespace
+
+int ops() {
+  fmt::print(
+      "# Every op\n"
+      "Made by `windrow ops > docs/ops.md` from the ops' definitions; do not edit (a test compares).\n\n"
+      "A traced function works on `Tensor` while a step is traced (tensor.h); an eager one computes at once on `Array` (ops.h).\n\n");
+  print_elementwise();
+  print_structured();
+  print_compositions();
+  return 0;
+}
+
+}  // namespace wr::cli

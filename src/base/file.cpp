@@ -1,0 +1,209 @@
+// POSIX file calls, each wrapped once: interrupted and short calls go on, failed ones become an Error.
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "windrow/error.h"
+
+namespace wr {
+
+namespace {
+
+constexpr std::size_t kWriteBuffer = std::size_t{1} << 16;
+constexpr std::size_t kLargestCall = std::size_t{1} << 30;  // Linux moves at most 2 GiB a call
+
+std::atomic<FileFault*> installed_fault{nullptr};
+
+/// The errno a test wants this operation to fail with, or 0.
+int injected(FileOperation operation, const std::string& path, std::size_t& bytes) {
+  FileFault* fault = installed_fault.load(std::memory_order_acquire);
+  return fault ? (*fault)(operation, path, bytes) : 0;
+}
+int injected(FileOperation operation, const std::string& path) {
+  std::size_t bytes = 0;
+  return injected(operation, path, bytes);
+}
+
+/// Calls until it is not interrupted; 0 or the errno.
+template <class Call>
+int outcome(Call call) {
+  while (call() < 0)
+    if (errno != EINTR) return errno;
+  return 0;
+}
+
+[[noreturn]] void fail_on(const std::string& path, std::string_view operation, int error) {
+  throw Error(path + ": " + std::string(operation) + ": " + std::generic_category().message(error));
+}
+
+void attempt(int error, std::string_view operation, const std::string& path) {
+  if (error) fail_on(path, operation, error);
+}
+
+int open_descriptor(const std::string& path, int flags, mode_t mode, int& descriptor) {
+  return outcome([&] { return descriptor = ::open(path.c_str(), flags | O_CLOEXEC, mode); });
+}
+
+/// What `path` stands for when symbolic links are followed; `path` itself where nothing is there yet.
+std::string followed(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
+  return real ? std::string(real.get()) : path;
+}
+
+}  // namespace
+
+// ---- reading ----
+
+Source Source::open(const std::string& path) {
+  Source source;
+  source.name_ = path;
+  int error = injected(FileOperation::open, path);
+  // A pipe must not make us wait: it is refused below.
+  if (!error) error = open_descriptor(path, O_RDONLY | O_NONBLOCK, 0, source.descriptor_);
+  if (error) fail_on(path, "open", error);
+  struct stat facts {};
+  if (::fstat(source.descriptor_, &facts) != 0) fail_on(path, "stat", errno);
+  if (!S_ISREG(facts.st_mode)) throw Error(path + ": is not a regular file");
+  source.size_ = static_cast<std::uint64_t>(facts.st_size);
+  return source;
+}
+
+Source::Source(std::string name, std::span<const std::uint8_t> memory)
+    : name_(std::move(name)), size_(memory.size()), memory_(memory.data()) {}
+
+Source::Source(Source&& other) noexcept
+    : name_(std::move(other.name_)),
+      size_(other.size_),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      memory_(other.memory_) {}
+
+Source::~Source() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void Source::read(std::uint64_t offset, std::span<std::uint8_t> into) const {
+  if (offset > size_ || into.size() > size_ - offset) {
+    refuse(offset, "needs " + std::to_string(into.size()) + " bytes, but the file has " +
+                       std::to_string(offset > size_ ? 0 : size_ - offset) + " left");
+  }
+  if (descriptor_ < 0) {
+    if (!into.empty()) std::memcpy(into.data(), memory_ + offset, into.size());
+    return;
+  }
+  while (!into.empty()) {
+    std::size_t bytes = std::min(into.size(), kLargestCall);
+    if (const int error = injected(FileOperation::read, name_, bytes)) fail_on(name_, "read", error);
+    ssize_t got = 0;
+    const int error = outcome([&] { return got = ::pread(descriptor_, into.data(), bytes, static_cast<off_t>(offset)); });
+    if (error) fail_on(name_, "read", error);
+    if (got == 0) refuse(offset, "the file became shorter while it was read");
+    offset += static_cast<std::uint64_t>(got);
+    into = into.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+void Source::refuse(std::uint64_t offset, const std::string& reason) const {
+  throw Error(name_ + ": byte " + std::to_string(offset) + ": " + reason);
+}
+
+// ---- writing ----
+
+FileWriter::FileWriter(const std::string& path) : name_(path), target_(followed(path)) {
+  static std::atomic<unsigned> counter{0};
+  mode_t mode = 0666;
+  struct stat facts {};
+  const bool replaces = ::stat(target_.c_str(), &facts) == 0;
+  if (replaces) {
+    // Renaming over a device or a folder would take it away from its owner.
+    if (!S_ISREG(facts.st_mode)) throw Error(path + ": is not a regular file");
+    mode = facts.st_mode & 07777;
+  }
+  buffer_.reserve(kWriteBuffer);
+  temporary_ = target_ + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(counter++);
+  int error = injected(FileOperation::create, name_);
+  if (!error) error = open_descriptor(temporary_, O_WRONLY | O_CREAT | O_EXCL, mode, descriptor_);
+  if (error) fail_on(name_, "create", error);
+  if (replaces) static_cast<void>(::fchmod(descriptor_, mode));  // past the umask; a file system without modes may refuse
+}
+
+FileWriter::~FileWriter() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void FileWriter::write(std::span<const std::uint8_t> bytes) {
+  if (buffer_.size() + bytes.size() > kWriteBuffer) flush();
+  if (bytes.size() <= kWriteBuffer) {
+    buffer_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return;
+  }
+  write_through(bytes);
+}
+
+void FileWriter::write(std::string_view text) {
+  write(std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+}
+
+void FileWriter::flush() {
+  write_through(std::span(reinterpret_cast<const std::uint8_t*>(buffer_.data()), buffer_.size()));
+  buffer_.clear();
+}
+
+void FileWriter::write_through(std::span<const std::uint8_t> bytes) {
+  while (!bytes.empty()) {
+    std::size_t count = std::min(bytes.size(), kLargestCall);
+    attempt(injected(FileOperation::write, name_, count), "write", name_);
+    ssize_t written = 0;
+    attempt(outcome([&] { return written = ::write(descriptor_, bytes.data(), count); }), "write", name_);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void FileWriter::commit() {
+  flush();
+  attempt(injected(FileOperation::sync, name_), "fsync", name_);
+  attempt(outcome([&] { return ::fsync(descriptor_); }), "fsync", name_);
+  attempt(injected(FileOperation::close, name_), "close", name_);
+  // After an interrupted close the descriptor is gone on Linux, so it is not closed twice; the data is on the disk anyway.
+  const int closed = ::close(std::exchange(descriptor_, -1)) == 0 || errno == EINTR ? 0 : errno;
+  attempt(closed, "close", name_);
+  attempt(injected(FileOperation::rename, name_), "rename", name_);
+  attempt(outcome([&] { return ::rename(temporary_.c_str(), target_.c_str()); }), "rename", name_);
+  temporary_.clear();
+  sync_folder();
+}
+
+/// Makes the new name survive a power failure. The file itself is complete and in place by now.
+void FileWriter::sync_folder() const {
+  const std::string parent = std::filesystem::path(target_).parent_path().string();
+  const std::string folder = parent.empty() ? "." : parent;
+  attempt(injected(FileOperation::sync_folder, name_), "fsync of the folder", name_);
+  int descriptor = -1;
+  // A folder that may be written to but not read cannot be synced; nor can one on a file system without the notion.
+  if (open_descriptor(folder, O_RDONLY | O_DIRECTORY, 0, descriptor) != 0) return;
+  const int error = outcome([&] { return ::fsync(descriptor); });
+  ::close(descriptor);
+  if (error && error != EINVAL && error != ENOTSUP) fail_on(name_, "fsync of the folder", error);
+}
+
+// ---- faults ----
+
+FileFaultScope::FileFaultScope(FileFault fault) : fault_(std::move(fault)) {
+  installed_fault.store(&fault_, std::memory_order_release);
+}
+
+FileFaultScope::~FileFaultScope() { installed_fault.store(nullptr, std::memory_order_release); }
+
+}  // namespace wr
