@@ -43,8 +43,9 @@ std::string check_product(Step& step, const std::vector<Array>& arguments) {
 Case matmul_case(std::int64_t m, std::int64_t k, std::int64_t n, DType dtype) {
   const bool square = m == 1000 && k == 1000 && n == 1000;
   const std::string type(name_of(dtype));
-  const std::string name = square ? "matmul1000_" + type
-                                  : "matmul_" + std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n) + "_" + type;
+  const std::string name =
+      square ? "matmul1000_" + type
+             : "matmul_" + std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n) + "_" + type;
   return {name, "matrix product", [=](int threads) {
             Prepared p = prepared(
                 threads, {random_normal({m, k}, 1, 1, dtype), random_normal({k, n}, 2, 1, dtype)}, 0,
@@ -64,16 +65,19 @@ Case unary_case(const std::string& name, const std::string& what, double toleran
 template <class Fn>
 Case binary_case(const std::string& name, const std::string& what, double tolerance, Fn fn) {
   return {name, what, [=](int threads) {
-            return prepared(threads, {random_normal({kMillion}, 3), random_normal({kMillion}, 4)}, tolerance, fn, f32(kMillion), f32(kMillion));
+            return prepared(threads, {random_normal({kMillion}, 3), random_normal({kMillion}, 4)}, tolerance, fn,
+                            f32(kMillion), f32(kMillion));
           }};
 }
 
-Case optimiser_case(const std::string& name, const std::string& what, const std::function<std::shared_ptr<optim::Optimiser>()>& make) {
+Case optimiser_case(const std::string& name, const std::string& what,
+                    const std::function<std::shared_ptr<optim::Optimiser>()>& make) {
   return {name, what, [=](int threads) {
             const State p(random_normal({kMillion}, 5), "p");
             const auto optimiser = make();
             Prepared made = prepared(
-                threads, {random_normal({kMillion}, 6)}, 1e-5, [&](Tensor g) { optimiser->apply({p}, {g}); }, f32(kMillion));
+                threads, {random_normal({kMillion}, 6)}, 1e-5, [&](Tensor g) { optimiser->apply({p}, {g}); },
+                f32(kMillion));
             return made;
           }};
 }
@@ -89,21 +93,28 @@ std::vector<Case> kernel_cases() {
   list.push_back(unary_case("exp1M", "e to the x", 1e-6, [](Tensor x) { return exp(x); }));
   list.push_back(unary_case("tanh1M", "hyperbolic tangent", 1e-6, [](Tensor x) { return tanh(x); }));
   list.push_back(unary_case("sum1M", "sum of all", 1e-3, [](Tensor x) { return sum(x); }));
-  list.push_back(unary_case("sum1M_f64", "sum of all, f64", 1e-9, [](Tensor x) { return sum(x); }, DType::f64));
+  list.push_back(unary_case(
+      "sum1M_f64", "sum of all, f64", 1e-9, [](Tensor x) { return sum(x); }, DType::f64));
   list.push_back({"softmax1024", "softmax over rows of 1024 x 1024", [](int threads) {
-                    return prepared(threads, {random_normal({1024, 1024}, 7)}, 1e-6, [](Tensor x) { return softmax(x, 1); }, f32(1024, 1024));
+                    return prepared(
+                        threads, {random_normal({1024, 1024}, 7)}, 1e-6, [](Tensor x) { return softmax(x, 1); },
+                        f32(1024, 1024));
                   }});
   list.push_back(binary_case("fused_relu_mul_add_tanh1M", "tanh(relu(x) * y + 0.5)", 1e-6,
                              [](Tensor x, Tensor y) { return tanh(relu(x) * y + 0.5); }));
   list.push_back(optimiser_case("adam1M", "one Adam update", [] { return std::make_shared<optim::Adam>(); }));
-  list.push_back(optimiser_case("sgd1M", "one SGD update", [] { return std::make_shared<optim::Sgd>(optim::Sgd::Options{1e-3}); }));
+  list.push_back(optimiser_case("sgd1M", "one SGD update",
+                                [] { return std::make_shared<optim::Sgd>(optim::Sgd::Options{1e-3}); }));
   return list;
 }
 
 std::optional<Case> kernel_case(const std::string& name) {
   std::smatch found;
-  if (!std::regex_match(name, found, std::regex("matmul_([1-9][0-9]{0,4})x([1-9][0-9]{0,4})x([1-9][0-9]{0,4})_(f32|f64)"))) return std::nullopt;
-  return matmul_case(std::stoll(found[1]), std::stoll(found[2]), std::stoll(found[3]), found[4] == "f32" ? DType::f32 : DType::f64);
+  if (!std::regex_match(name, found,
+                        std::regex("matmul_([1-9][0-9]{0,4})x([1-9][0-9]{0,4})x([1-9][0-9]{0,4})_(f32|f64)")))
+    return std::nullopt;
+  return matmul_case(std::stoll(found[1]), std::stoll(found[2]), std::stoll(found[3]),
+                     found[4] == "f32" ? DType::f32 : DType::f64);
 }
 
 }  // namespace wr::bench

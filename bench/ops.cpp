@@ -13,12 +13,16 @@ Array uniform(const Shape& shape, const ops::Interval& domain, std::uint64_t see
   return eval(Tensor(unit) * (domain.high - domain.low) + domain.low).astype(DType::f32);
 }
 
-Prepared prepare(int threads, std::vector<Array> arguments, double tolerance, const std::function<Tensor(const std::vector<Tensor>&)>& fn) {
+Prepared prepare(int threads, std::vector<Array> arguments, double tolerance,
+                 const std::function<Tensor(const std::vector<Tensor>&)>& fn) {
   std::vector<Spec> specs;
   for (const Array& a : arguments) specs.push_back({a.dtype(), a.shape()});
   CompileOptions options;
   options.threads = threads;
-  Prepared p{compile([&](const std::vector<Tensor>& t) { return std::vector<Tensor>{fn(t)}; }, specs, options), std::move(arguments), {}, 0};
+  Prepared p{compile([&](const std::vector<Tensor>& t) { return std::vector<Tensor>{fn(t)}; }, specs, options),
+             std::move(arguments),
+             {},
+             0};
   p.check = [tolerance](Step& s, const std::vector<Array>& a) { return check_by_oracle(s, a, tolerance); };
   p.bytes = compulsory_bytes(p.step, p.arguments);
   return p;
@@ -43,9 +47,11 @@ Case formula_case(int index) {
 using Reduction = Tensor (*)(const Tensor&, const Axes&, Keep, std::source_location);
 
 Case reduction_case(const std::string& name, Reduction reduce, int axis) {
-  return {"op_" + name + "_axis" + std::to_string(axis), name + " over axis " + std::to_string(axis) + " of 256 x 256", [=](int threads) {
-            return prepare(threads, {uniform({256, 256}, {0.9, 1.1}, 1)}, 1e-4,
-                           [=](const std::vector<Tensor>& t) { return reduce(t[0], axis, Keep::no, std::source_location::current()); });
+  return {"op_" + name + "_axis" + std::to_string(axis), name + " over axis " + std::to_string(axis) + " of 256 x 256",
+          [=](int threads) {
+            return prepare(threads, {uniform({256, 256}, {0.9, 1.1}, 1)}, 1e-4, [=](const std::vector<Tensor>& t) {
+              return reduce(t[0], axis, Keep::no, std::source_location::current());
+            });
           }};
 }
 
@@ -54,30 +60,41 @@ Case reduction_case(const std::string& name, Reduction reduce, int axis) {
 std::vector<Case> op_cases() {
   std::vector<Case> list;
   for (int i = 0; i < ops::kElementwiseOps; ++i) list.push_back(formula_case(i));
-  const std::pair<const char*, Reduction> reductions[] = {{"sum", sum}, {"mean", mean}, {"max", max}, {"min", min}, {"prod", prod}, {"argmax", argmax}, {"argmin", argmin}};
+  const std::pair<const char*, Reduction> reductions[] = {
+      {"sum", sum}, {"mean", mean}, {"max", max}, {"min", min}, {"prod", prod}, {"argmax", argmax}, {"argmin", argmin}};
   for (auto [name, reduce] : reductions)
     for (int axis : {0, 1}) list.push_back(reduction_case(name, reduce, axis));
-  auto add = [&](const std::string& name, const std::string& what, std::vector<Array> arguments, std::function<Tensor(const std::vector<Tensor>&)> fn) {
+  auto add = [&](const std::string& name, const std::string& what, std::vector<Array> arguments,
+                 std::function<Tensor(const std::vector<Tensor>&)> fn) {
     list.push_back({"op_" + name, what, [=](int threads) { return prepare(threads, arguments, 1e-4, fn); }});
   };
-  const Array matrix = random_normal({256, 256}, 1), image = random_normal({8, 28, 28, 8}, 2), rows = random_integers({1024}, 256, 3);
-  add("where", "choice by a condition", {matrix, random_normal({256, 256}, 4)}, [](auto& t) { return where(t[0] > t[1], t[0], t[1]); });
+  const Array matrix = random_normal({256, 256}, 1), image = random_normal({8, 28, 28, 8}, 2),
+              rows = random_integers({1024}, 256, 3);
+  add("where", "choice by a condition", {matrix, random_normal({256, 256}, 4)},
+      [](auto& t) { return where(t[0] > t[1], t[0], t[1]); });
   add("cast", "f32 to f64", {matrix}, [](auto& t) { return cast(t[0], DType::f64); });
   add("permute", "a transposed copy", {matrix}, [](auto& t) { return neg(transpose(t[0])); });
   add("concat", "two matrices side by side", {matrix, matrix}, [](auto& t) { return concat({t[0], t[1]}, 1); });
   add("pad", "zeros round a matrix", {matrix}, [](auto& t) { return pad(t[0], {1, 1}, {1, 1}); });
   add("gather", "1024 of 256 rows", {matrix, rows}, [](auto& t) { return gather(t[0], t[1]); });
-  add("scatter_add", "1024 rows into 256", {matrix, rows, random_normal({1024, 256}, 5)}, [](auto& t) { return scatter_add(t[0], t[1], t[2]); });
-  add("take_along", "one pick a row", {matrix, random_integers({256, 1}, 256, 6)}, [](auto& t) { return take_along(t[0], t[1], 1); });
+  add("scatter_add", "1024 rows into 256", {matrix, rows, random_normal({1024, 256}, 5)},
+      [](auto& t) { return scatter_add(t[0], t[1], t[2]); });
+  add("take_along", "one pick a row", {matrix, random_integers({256, 1}, 256, 6)},
+      [](auto& t) { return take_along(t[0], t[1], 1); });
   add("one_hot", "1024 x 256", {rows}, [](auto& t) { return one_hot(t[0], 256); });
-  add("embedding_sum", "24 rows of 144 x 128 summed, 64 times", {random_normal({144, 128}, 7), random_integers({64, 24}, 144, 8)}, [](auto& t) { return embedding_sum(t[0], t[1]); });
-  add("conv2d", "3x3 same, 8 to 16 channels, 28 x 28, batch 8", {image, random_normal({3, 3, 8, 16}, 9)}, [](auto& t) { return conv2d(t[0], t[1], {.padding = Padding::same}); });
-  add("unfold", "3x3 patches of 28 x 28 x 8, batch 8", {image}, [](auto& t) { return unfold(t[0], {.height = 3, .width = 3}); });
+  add("embedding_sum", "24 rows of 144 x 128 summed, 64 times",
+      {random_normal({144, 128}, 7), random_integers({64, 24}, 144, 8)},
+      [](auto& t) { return embedding_sum(t[0], t[1]); });
+  add("conv2d", "3x3 same, 8 to 16 channels, 28 x 28, batch 8", {image, random_normal({3, 3, 8, 16}, 9)},
+      [](auto& t) { return conv2d(t[0], t[1], {.padding = Padding::same}); });
+  add("unfold", "3x3 patches of 28 x 28 x 8, batch 8", {image},
+      [](auto& t) { return unfold(t[0], {.height = 3, .width = 3}); });
   add("max_pool", "2x2 of 28 x 28 x 8, batch 8", {image}, [](auto& t) { return max_pool(t[0], 2); });
   add("avg_pool", "2x2 of 28 x 28 x 8, batch 8", {image}, [](auto& t) { return avg_pool(t[0], 2); });
   add("softmax", "rows of 256", {matrix}, [](auto& t) { return softmax(t[0]); });
   add("log_softmax", "rows of 256", {matrix}, [](auto& t) { return log_softmax(t[0]); });
-  add("layer_norm", "rows of 256", {matrix, random_normal({256}, 10), random_normal({256}, 11)}, [](auto& t) { return layer_norm(t[0], t[1], t[2]); });
+  add("layer_norm", "rows of 256", {matrix, random_normal({256}, 10), random_normal({256}, 11)},
+      [](auto& t) { return layer_norm(t[0], t[1], t[2]); });
   return list;
 }
 

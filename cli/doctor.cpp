@@ -15,7 +15,8 @@ namespace {
 std::string size_text(std::int64_t bytes) {
   if (bytes <= 0) return "none";
   if (bytes < (1 << 20)) return fmt::format("{} KiB", bytes >> 10);
-  return bytes < (std::int64_t{1} << 30) ? fmt::format("{} MiB", bytes >> 20) : fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
+  return bytes < (std::int64_t{1} << 30) ? fmt::format("{} MiB", bytes >> 20)
+                                         : fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
 }
 
 void row(const char* name, const std::string& value) { fmt::print("  {:<14} {}\n", name, value); }
@@ -41,11 +42,14 @@ int doctor() {
   struct Size {
     std::int64_t m, k, n;
   };
-  for (const Size s : {Size{1, 144, 128}, {16, 16, 16}, {32, 144, 128}, {64, 64, 6}, {32, 784, 128}, {1000, 1000, 1000}}) {
+  for (const Size s :
+       {Size{1, 144, 128}, {16, 16, 16}, {32, 144, 128}, {64, 64, 6}, {32, 784, 128}, {1000, 1000, 1000}}) {
     const auto shape = cpu::row_major(DType::f32, s.m, s.n, s.k);
     std::string all;
-    for (auto name : cpu::gemm_kernels(shape, cpu::active_target())) all += fmt::format("{}{}", all.empty() ? "" : ", ", name);
-    row(fmt::format("{}x{}x{}", s.m, s.k, s.n).c_str(), fmt::format("{:<12} of {}", cpu::make_gemm(shape, cpu::active_target()).kernel, all));
+    for (auto name : cpu::gemm_kernels(shape, cpu::active_target()))
+      all += fmt::format("{}{}", all.empty() ? "" : ", ", name);
+    row(fmt::format("{}x{}x{}", s.m, s.k, s.n).c_str(),
+        fmt::format("{:<12} of {}", cpu::make_gemm(shape, cpu::active_target()).kernel, all));
   }
   return 0;
 }

@@ -1,6 +1,6 @@
 // The windrow program.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <chrono>
 
@@ -19,11 +19,15 @@ void add_bench(CLI::App& app, int& exit_code) {
   auto list = std::make_shared<bool>(false);
   bench->add_option("case", options->names, "Cases to run; `ops` for one case an op (default: all others)");
   bench->add_flag("--json", options->json, "One JSON object a line: case, us (median), best_us, threads");
-  bench->add_option("--threads", options->threads, "Threads (default: WINDROW_THREADS, else all cores)")->check(CLI::Range(1, 1024));
-  bench->add_option("--seconds", options->seconds, "Time to spend on a case")->check(CLI::Range(0.01, 600.0))->capture_default_str();
+  bench->add_option("--threads", options->threads, "Threads (default: WINDROW_THREADS, else all cores)")
+      ->check(CLI::Range(1, 1024));
+  bench->add_option("--seconds", options->seconds, "Time to spend on a case")
+      ->check(CLI::Range(0.01, 600.0))
+      ->capture_default_str();
   bench->add_flag("--describe", options->describe, "Print each case's plan instead of timing it");
   auto once = std::make_shared<std::string>();
-  bench->add_option("--once", *once, "Compile and run one case once; print the milliseconds since the process began")->type_name("CASE");
+  bench->add_option("--once", *once, "Compile and run one case once; print the milliseconds since the process began")
+      ->type_name("CASE");
   bench->add_flag("--list", *list, "Show the cases");
   bench->callback([options, list, once, &exit_code] {
     if (*list)
@@ -52,8 +56,12 @@ int main(int argc, char** argv) {
       "  WINDROW_SIMD=NAME   force sse4, avx2 or avx512\n");
   int exit_code = 0;
   add_bench(app, exit_code);
-  app.add_subcommand("doctor", "Show what was detected on this machine and which kernels were chosen")->callback([&] { exit_code = wr::cli::doctor(); });
-  app.add_subcommand("ops", "Print the table of all ops (docs/ops.md)")->group("")->callback([&] { exit_code = wr::cli::ops(); });
+  app.add_subcommand("doctor", "Show what was detected on this machine and which kernels were chosen")->callback([&] {
+    exit_code = wr::cli::doctor();
+  });
+  app.add_subcommand("ops", "Print the table of all ops (docs/ops.md)")->group("")->callback([&] {
+    exit_code = wr::cli::ops();
+  });
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) fmt::print("{}", app.help());

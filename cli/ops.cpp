@@ -1,5 +1,5 @@
-// Tables of all ops from their definitions: elementwise.def and the families of src/ops. What the definitions do not say, how the
-// other ops are called, stands here; an op that is missing here is an error, which a test finds.
+// Tables of all ops from their definitions: elementwise.def and the families of src/ops. What the definitions do not
+// say, how the other ops are called, stands here; an op that is missing here is an error, which a test finds.
 #include "cli/ops.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace {
 
 using ir::Op;
 
-// ---- elementwise ---------------------------------------------------------------------------------------------------------------
+// ---- elementwise --------------------------------------------------------------------------------------------------
 
 struct Source {
   const char* operands;
@@ -27,7 +27,8 @@ const Source kSources[] = {
 #define WINDROW_UNARY(name, types, doc, formula, dx, ...) {"x", #formula, {#dx}},
 #define WINDROW_BINARY(name, types, doc, formula, da, db, ...) {"a, b", #formula, {#da, #db}},
 #define WINDROW_TERNARY(name, types, doc, formula, da, db, dc, ...) {"a, b, c", #formula, {#da, #db, #dc}},
-#define WINDROW_QUINARY(name, types, doc, formula, da, db, dc, dd, de, ...) {"a, b, c, d, e", #formula, {#da, #db, #dc, #dd, #de}},
+#define WINDROW_QUINARY(name, types, doc, formula, da, db, dc, dd, de, ...) \
+  {"a, b, c, d, e", #formula, {#da, #db, #dc, #dd, #de}},
 #define WINDROW_COMPARE(name, doc, formula) {"a, b", #formula, {}},
 #define WINDROW_LOGIC(name, doc, formula) {"a, b", #formula, {}},
 #include "windrow/elementwise.def"
@@ -71,19 +72,23 @@ std::string bound_text(const ops::Row& row) {
 void print_elementwise() {
   fmt::print(
       "## Elementwise\n"
-      "Traced `exp(x)`, `add(a, b)`; eager `exp(dst, x)`, `add(dst, a, b)`, `exp(x)`, `add(a, b)`. Operands broadcast; where there "
-      "are several, numbers may stand for some. The operators `+ - * / < <= > >=` and unary `-` are add, sub, mul, div, lt, le, gt, "
+      "Traced `exp(x)`, `add(a, b)`; eager `exp(dst, x)`, `add(dst, a, b)`, `exp(x)`, `add(a, b)`. Operands broadcast; "
+      "where there "
+      "are several, numbers may stand for some. The operators `+ - * / < <= > >=` and unary `-` are add, sub, mul, "
+      "div, lt, le, gt, "
       "ge and neg; arrays also have `+= -= *= /=`, in place.\n\n"
-      "Gradients are of each operand in turn, over the operands, the result `y` and its gradient `g`. The error bound is on the f32 "
-      "kernels, in units of 2^-24 of the result (of 2^-53 for f64); an absolute one is in units of max(1, |result|).\n\n"
+      "Gradients are of each operand in turn, over the operands, the result `y` and its gradient `g`. The error bound "
+      "is on the f32 "
+      "kernels, in units of 2^-24 of the result (of 2^-53 for f64); an absolute one is in units of max(1, "
+      "|result|).\n\n"
       "| op | types | meaning | formula | gradient | error bound |\n|---|---|---|---|---|---|\n");
   const auto rows = ops::elementwise_rows();
   for (std::size_t i = 0; i < rows.size(); ++i)
-    fmt::print("| {}({}) | {} | {} | `{}` | {} | {} |\n", rows[i].name, kSources[i].operands, types_text(rows[i]), cell(rows[i].doc),
-               cell(kSources[i].formula), gradient_text(kSources[i]), bound_text(rows[i]));
+    fmt::print("| {}({}) | {} | {} | `{}` | {} | {} |\n", rows[i].name, kSources[i].operands, types_text(rows[i]),
+               cell(rows[i].doc), cell(kSources[i].formula), gradient_text(kSources[i]), bound_text(rows[i]));
 }
 
-// ---- the other ops -----------------------------------------------------------------------------------------------------------------
+// ---- the other ops ------------------------------------------------------------------------------------------------
 
 struct Form {
   Op op;
@@ -111,7 +116,8 @@ const Form kForms[] = {
     {Op::reduce_argmax, "argmax(x, axes, keep)", "argmax(dst, x, axes, keep)", "f32 f64 i32 to i32"},
     {Op::reduce_argmin, "argmin(x, axes, keep)", "argmin(dst, x, axes, keep)", "f32 f64 i32 to i32"},
     {Op::einsum, "einsum(\"bi,io->bo\", {x, w})", "einsum(dst, \"bi,io->bo\", {x, w})", kFloats},
-    {Op::reshape, "reshape(x, shape), flatten, expand_dims, squeeze", "x.reshape(shape), flatten, expand_dims, squeeze", kAny},
+    {Op::reshape, "reshape(x, shape), flatten, expand_dims, squeeze", "x.reshape(shape), flatten, expand_dims, squeeze",
+     kAny},
     {Op::permute, "permute(x, order), transpose(x)", "x.permute(order), x.transpose()", kAny},
     {Op::broadcast, "broadcast_to(x, shape)", "x.broadcast_to(shape)", kAny},
     {Op::slice, "slice(x, axis, start, stop, step)", "x.slice(axis, start, stop, step)", kAny},
@@ -127,8 +133,8 @@ const Form kForms[] = {
     {Op::embedding_grad, nullptr, nullptr, "f32 f64, indices i32"},
     {Op::unfold, "unfold(x, window)", "unfold(dst, x, window)", kFloats},
     {Op::fold, "fold(patches, image, window)", "fold(dst, patches, window)", kFloats},
-    {Op::max_pool_pick, "max_pool(x, size, stride), max_pool(x, window)", "max_pool(dst, x, size, stride), max_pool(dst, x, window)",
-     kFloats},
+    {Op::max_pool_pick, "max_pool(x, size, stride), max_pool(x, window)",
+     "max_pool(dst, x, size, stride), max_pool(dst, x, window)", kFloats},
     {Op::max_pool_scatter, nullptr, nullptr, kFloats},
     {Op::random, "Random::uniform, normal, bernoulli", nullptr, "f32 f64 bool"},
     {Op::stop_gradient, "stop_gradient(x)", nullptr, kAny},
@@ -151,12 +157,12 @@ void print_structured() {
   for (int i = static_cast<int>(Op::where); i < ir::kOps; ++i) {
     const ir::OpDef& def = ir::definition(static_cast<Op>(i));
     const Form& form = form_of(def.op);
-    fmt::print("| {} | {} | {} | {} | {} | {} |\n", def.name, code(form.traced, "(internal)"), code(form.eager, ""), form.types,
-               cell(def.doc), def.gradient == ops::no_gradient ? "no" : "yes");
+    fmt::print("| {} | {} | {} | {} | {} | {} |\n", def.name, code(form.traced, "(internal)"), code(form.eager, ""),
+               form.types, cell(def.doc), def.gradient == ops::no_gradient ? "no" : "yes");
   }
 }
 
-// ---- compositions --------------------------------------------------------------------------------------------------------------------
+// ---- compositions -------------------------------------------------------------------------------------------------
 
 struct Composition {
   const char *traced, *eager, *meaning;
@@ -203,7 +209,8 @@ int ops() {
   fmt::print(
       "# Every op\n"
       "Made by `windrow ops > docs/ops.md` from the ops' definitions; do not edit (a test compares).\n\n"
-      "A traced function works on `Tensor` while a step is traced (tensor.h); an eager one computes at once on `Array` (ops.h).\n\n");
+      "A traced function works on `Tensor` while a step is traced (tensor.h); an eager one computes at once on `Array` "
+      "(ops.h).\n\n");
   print_elementwise();
   print_structured();
   print_compositions();

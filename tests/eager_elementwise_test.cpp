@@ -1,5 +1,6 @@
-// Every row of elementwise.def through its eager functions, against the oracle in double: to a destination, as a value, in place
-// over each operand, on strided operands and to strided destinations, broadcast, with numbers. Adding a row adds its tests.
+// Every row of elementwise.def through its eager functions, against the oracle in double: to a destination, as a value,
+// in place over each operand, on strided operands and to strided destinations, broadcast, with numbers. Adding a row
+// adds its tests.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,19 +20,20 @@ struct Functions {
 };
 
 const Functions kFunctions[] = {
-#define WINDROW_UNARY(name, ...) \
-  {[](Array& dst, const ArrayOperand* in) { name(dst, *in[0].array); }, [](const Array* in) -> Array { return name(in[0]); }},
-#define WINDROW_TEST_2(name, ...)                                          \
-  {[](Array& dst, const ArrayOperand* in) { name(dst, in[0], in[1]); },    \
+#define WINDROW_UNARY(name, ...)                                        \
+  {[](Array& dst, const ArrayOperand* in) { name(dst, *in[0].array); }, \
+   [](const Array* in) -> Array { return name(in[0]); }},
+#define WINDROW_TEST_2(name, ...)                                       \
+  {[](Array& dst, const ArrayOperand* in) { name(dst, in[0], in[1]); }, \
    [](const Array* in) -> Array { return name(in[0], in[1]); }},
 #define WINDROW_BINARY WINDROW_TEST_2
 #define WINDROW_COMPARE WINDROW_TEST_2
 #define WINDROW_LOGIC WINDROW_TEST_2
-#define WINDROW_TERNARY(name, ...)                                               \
-  {[](Array& dst, const ArrayOperand* in) { name(dst, in[0], in[1], in[2]); },   \
+#define WINDROW_TERNARY(name, ...)                                             \
+  {[](Array& dst, const ArrayOperand* in) { name(dst, in[0], in[1], in[2]); }, \
    [](const Array* in) -> Array { return name(in[0], in[1], in[2]); }},
-#define WINDROW_QUINARY(name, ...)                                                             \
-  {[](Array& dst, const ArrayOperand* in) { name(dst, in[0], in[1], in[2], in[3], in[4]); },   \
+#define WINDROW_QUINARY(name, ...)                                                           \
+  {[](Array& dst, const ArrayOperand* in) { name(dst, in[0], in[1], in[2], in[3], in[4]); }, \
    [](const Array* in) -> Array { return name(in[0], in[1], in[2], in[3], in[4]); }},
 #include "windrow/elementwise.def"
 };
@@ -45,7 +47,8 @@ std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (int op = 0; op < ops::kElementwiseOps; ++op)
     for (DType dtype : {DType::f32, DType::f64, DType::i32, DType::boolean})
-      if (ops::accepts(ops::row_of(static_cast<Elementwise>(op)).types, dtype)) cases.push_back({static_cast<Elementwise>(op), dtype});
+      if (ops::accepts(ops::row_of(static_cast<Elementwise>(op)).types, dtype))
+        cases.push_back({static_cast<Elementwise>(op), dtype});
   return cases;
 }
 
@@ -82,7 +85,8 @@ class EagerElementwise : public testing::TestWithParam<Case> {
       for (std::size_t k = 0; k < x.size(); ++k) point[k] = x[k][i];
       const double expected = ops::evaluate(GetParam().op, point);
       const double size = row().absolute ? std::max(1.0, std::fabs(expected)) : std::fabs(expected);
-      ASSERT_NEAR(y[i], expected, is_floating(result_type()) ? row().tolerance * unit * size : 0) << what << ", element " << i;
+      ASSERT_NEAR(y[i], expected, is_floating(result_type()) ? row().tolerance * unit * size : 0)
+          << what << ", element " << i;
     }
   }
 
@@ -117,7 +121,8 @@ TEST_P(EagerElementwise, StridedOperandsAndDestination) {
   Array dst = whole.window(0, 1, 8, 2);
   into(dst, in);
   expect_right(whole.slice(0, 1, 8, 2), in, "strided");
-  for (double v : whole.slice(0, 0, 8, 2).astype(DType::f64).to_vector<double>()) ASSERT_EQ(v, 0) << "wrote beside the window";
+  for (double v : whole.slice(0, 0, 8, 2).astype(DType::f64).to_vector<double>())
+    ASSERT_EQ(v, 0) << "wrote beside the window";
 }
 
 TEST_P(EagerElementwise, Broadcast) {
@@ -138,7 +143,8 @@ TEST_P(EagerElementwise, Numbers) {
       in[static_cast<std::size_t>(array)] = operand(array, {21});
       std::vector<ArrayOperand> list;
       for (std::size_t k = 0; k < in.size(); ++k)
-        list.push_back(static_cast<int>(k) == array ? ArrayOperand(in[k]) : ArrayOperand(in[k].astype(DType::f64).item<double>()));
+        list.push_back(static_cast<int>(k) == array ? ArrayOperand(in[k])
+                                                    : ArrayOperand(in[k].astype(DType::f64).item<double>()));
       Array dst = Array::empty({21}, result_type());
       kFunctions[static_cast<int>(GetParam().op)].into(dst, list.data());
       expect_right(dst, in, "numbers");

@@ -1,5 +1,5 @@
-// Eager ops on arrays: in place, overlaps, sharing, allocations, threads, messages, operators; and every structured op against
-// the same function traced and computed by the interpreter.
+// Eager ops on arrays: in place, overlaps, sharing, allocations, threads, messages, operators; and every structured op
+// against the same function traced and computed by the interpreter.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -76,7 +76,7 @@ std::string message_of(const std::function<void()>& fn) {
 #define EXPECT_MESSAGE(statement, text) \
   EXPECT_EQ(message_of([&] { statement; }), "eager_test.cpp:" + std::to_string(__LINE__) + ": " text)
 
-// ---- every structured op, both forms -------------------------------------------------------------------------------------------
+// ---- every structured op, both forms ------------------------------------------------------------------------------
 
 struct Structured {
   std::string name;
@@ -88,14 +88,17 @@ struct Structured {
 using Arrays = const std::vector<Array>&;
 using Tensors = const std::vector<Tensor>&;
 
-// CALL is used three times: with x arrays after a destination, with x arrays, with x tensors.
-#define STRUCTURED(name, inputs, ...)                                          \
-  Structured{#name, std::vector<Array> inputs, [](Array& dst, Arrays x) { name(dst, __VA_ARGS__); }, \
-             [](Arrays x) -> Array { return name(__VA_ARGS__); }, [](Tensors x) -> Tensor { return name(__VA_ARGS__); }}
+// The arguments are used three times: x is arrays, after a destination; arrays; tensors.
+// clang-format off
+#define STRUCTURED(name, inputs, ...)                                     \
+  Structured{#name, std::vector<Array> inputs,                            \
+             [](Array& dst, Arrays x) { name(dst, __VA_ARGS__); },        \
+             [](Arrays x) -> Array { return name(__VA_ARGS__); },         \
+             [](Tensors x) -> Tensor { return name(__VA_ARGS__); }}
+// clang-format on
 
 std::vector<Structured> structured() {
-  const Window window{2, 3, 2, 1, 1, 1, 1, 0, 1, 1};
-  static const Window kWindow = window;
+  static constexpr Window kWindow{2, 3, 2, 1, 1, 1, 1, 0, 1, 1};
   const Array image = random({2, 7, 6, 3});
   return {
       STRUCTURED(sum, ({random({4, 5, 6})}), x[0], 1),
@@ -260,7 +263,7 @@ TEST(Eager, EveryTypeThatTheTableOfOpsNames) {
   }
 }
 
-// ---- destinations ---------------------------------------------------------------------------------------------------------------
+// ---- destinations -------------------------------------------------------------------------------------------------
 
 TEST(Eager, OverlappingWindowsAreReadBeforeTheyAreWritten) {
   Array a = Array::arange(100);
@@ -304,7 +307,7 @@ TEST(Eager, EmptyAndOneElementArrays) {
   EXPECT_EQ((Array::scalar(2.0f) + Array::scalar(3.0f)).item<float>(), 5);
 }
 
-// ---- operators --------------------------------------------------------------------------------------------------------------------
+// ---- operators ----------------------------------------------------------------------------------------------------
 
 TEST(Eager, Operators) {
   const Array a = Array::from({1.0f, 2.0f, 3.0f}), b = Array::from({4.0f, 5.0f, 6.0f});
@@ -348,7 +351,7 @@ TEST(Eager, ApplyAUsersFunction) {
   EXPECT_TRUE(identical(whole, (x * 10).transpose().astype(DType::i32)));
 }
 
-// ---- the cache --------------------------------------------------------------------------------------------------------------------
+// ---- the cache ----------------------------------------------------------------------------------------------------
 
 TEST(Eager, NoAllocationsOnStridedOrSharedOperandsEither) {
   const Array a = random({64, 48}), b = random({48, 64}, 2).transpose();
@@ -386,7 +389,8 @@ TEST(Eager, TheCacheIsBounded) {
       ASSERT_EQ(y.at<float>({n - 1}), 6);
       ASSERT_LE(eager::cache_facts().plans, eager::kMostPlans);
     }
-  }).join();
+  })
+      .join();
 }
 
 TEST(Eager, EachSimdTargetHasItsPlans) {
@@ -419,10 +423,11 @@ TEST(Eager, TwoThreadsAtOnce) {
   EXPECT_TRUE(right[1]);
 }
 
-// ---- messages -----------------------------------------------------------------------------------------------------------------------
+// ---- messages -----------------------------------------------------------------------------------------------------
 
 TEST(EagerMessages, NameTheOpTheSizesAndTheLine) {
-  Array a = Array::zeros({2, 3}), b = Array::zeros({4, 3}), i = Array::zeros({3}, DType::i32), dst = Array::zeros({3, 2});
+  Array a = Array::zeros({2, 3}), b = Array::zeros({4, 3}), i = Array::zeros({3}, DType::i32),
+        dst = Array::zeros({3, 2});
   EXPECT_MESSAGE(add(dst, a, a), "add: the result is f32[2,3], the destination f32[3,2]");
   EXPECT_MESSAGE(lt(dst, a, 1), "lt: the result is bool[2,3], the destination f32[3,2]");
   EXPECT_MESSAGE(matmul(dst, a, b), "matmul: inner sizes differ: the left operand is [2,3], the right one [4,3]");
@@ -432,10 +437,12 @@ TEST(EagerMessages, NameTheOpTheSizesAndTheLine) {
   EXPECT_MESSAGE(exp(i), "exp: works on f32 and f64, the operand is i32[3]; cast it");
   EXPECT_MESSAGE(sum(a, 2), "sum: axis 2 is out of range for rank 2");
   EXPECT_MESSAGE(dot(a, b), "dot: needs two vectors of one size and type, got f32[2,3] and f32[4,3]");
-  EXPECT_MESSAGE(one_hot(dst, dst), "one_hot: the destination must be the indices [3,2] and an axis of classes, is [3,2]");
+  EXPECT_MESSAGE(one_hot(dst, dst),
+                 "one_hot: the destination must be the indices [3,2] and an axis of classes, is [3,2]");
   EXPECT_MESSAGE(apply(dst, a, half), "apply: the operand is [2,3], the destination [3,2]");
-  EXPECT_MESSAGE(add(a + a, a, a), "destination: a temporary [2,3] that is not a window would lose the result; write to a "
-                                   "variable or to a.window(...)");
+  EXPECT_MESSAGE(add(a + a, a, a),
+                 "destination: a temporary [2,3] that is not a window would lose the result; write to a "
+                 "variable or to a.window(...)");
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ TEST(Memory, ChainOfEqualValuesNeedsTwoSlots) {
 }
 
 struct Mlp {
-  State w0{Array::ones({144, 128}), "w0"}, b0{Array::zeros({128}), "b0"}, w1{Array::ones({128, 6}), "w1"}, b1{Array::zeros({6}), "b1"};
+  State w0{Array::ones({144, 128}), "w0"}, b0{Array::zeros({128}), "b0"}, w1{Array::ones({128, 6}), "w1"},
+      b1{Array::zeros({6}), "b1"};
   optim::Adam adam;
   Step step(int lanes, std::int64_t batch = 64) {
     return compile(
@@ -60,7 +61,8 @@ struct Mlp {
 const plan::Placement* placement_of_state(const plan::Schedule& s, const std::string& name) {
   for (std::size_t i = 0; i < s.place.size(); ++i) {
     const auto& p = s.place[i];
-    if (p.home == plan::Home::state && (*s.graph)[s.states[static_cast<std::size_t>(p.index)]].variable->name == name) return &p;
+    if (p.home == plan::Home::state && (*s.graph)[s.states[static_cast<std::size_t>(p.index)]].variable->name == name)
+      return &p;
   }
   return nullptr;
 }
@@ -71,7 +73,8 @@ TEST(Schedule, TrainingStepIsOneBatchRegionAndOneUpdatePhase) {
   const plan::Schedule& s = step.inside().schedule;
   ASSERT_EQ(s.phases.size(), 2u);
   // Forward and backward of all layers: one region along the batch, cut into the lanes' halves.
-  const auto batch = std::find_if(s.phases[0].regions.begin(), s.phases[0].regions.end(), [](auto& r) { return r.extent == 64; });
+  const auto batch =
+      std::find_if(s.phases[0].regions.begin(), s.phases[0].regions.end(), [](auto& r) { return r.extent == 64; });
   ASSERT_NE(batch, s.phases[0].regions.end());
   EXPECT_EQ(batch->row_begin, (std::vector<std::int64_t>{0, 32, 64}));
   EXPECT_GT(batch->members.size(), 10u);
@@ -108,14 +111,18 @@ TEST(Schedule, SmallWorkStaysOnOneLane) {
 }
 
 TEST(Schedule, ElementwiseChainIsOneRegionWithSmallStrips) {
-  Step step = compile(CompileOptions{"", 0, 2}, [](Tensor x, Tensor y) { return tanh(relu(x) * y + 0.5); }, f32(1000, 1000), f32(1000, 1000));
+  Step step = compile(
+      CompileOptions{"", 0, 2}, [](Tensor x, Tensor y) { return tanh(relu(x) * y + 0.5); }, f32(1000, 1000),
+      f32(1000, 1000));
   EXPECT_EQ(step.facts().regions, 1) << step.describe();
   EXPECT_LT(step.facts().scratch_bytes, 48u << 10) << step.describe();
 }
 
 TEST(Schedule, ValuesThatCrossPhasesArePlacedForTheirWholeLife) {
-  // mean over the batch of everything, then used by every row again: two phases, result right (also see random_graph_test).
-  Step step = compile(CompileOptions{"", 0, 2}, [](Tensor x) { return x - mean(x, 0, Keep::yes); }, f64(100, 3000));
+  // mean over the batch of everything, then used by every row again: two phases, result right (also see
+  // random_graph_test).
+  Step step = compile(
+      CompileOptions{"", 0, 2}, [](Tensor x) { return x - mean(x, 0, Keep::yes); }, f64(100, 3000));
   Array x = Array::arange(0, 300000, 1, DType::f64).reshape({100, 3000});
   const Array y = step(x);
   EXPECT_NEAR(y.at<double>({0, 0}), -148500, 1e-6);

@@ -1,11 +1,12 @@
 // Eager ops on arrays: each computes at once what the traced function of the same name (tensor.h) computes in a step.
 //
-// The destination comes first, `add(dst, a, b)`; it must have the result's type and shape and may be an operand. The form
-// without one, `add(a, b)`, returns an array from the pool. An op is compiled when it is first called on operands of
-// some types and shapes and found again from then on: later calls allocate nothing.
+// The destination comes first, `add(dst, a, b)`; it must have the result's type and shape and may be an operand. The
+// form without one, `add(a, b)`, returns an array from the pool. An op is compiled when it is first called on operands
+// of some types and shapes and found again from then on: later calls allocate nothing.
 //
-// Operands may be any views. Dense ones are read where they stand, others are first copied to pooled memory. A number may
-// stand for an operand; it takes the arrays' type. An op with a Tensor among its operands is a traced one and gives a Tensor.
+// Operands may be any views. Dense ones are read where they stand, others are first copied to pooled memory. A number
+// may stand for an operand; it takes the arrays' type. An op with a Tensor among its operands is a traced one and gives
+// a Tensor.
 #pragma once
 
 #include <concepts>
@@ -41,7 +42,7 @@ class ArrayOperand {
 class AxisList {
  public:
   AxisList() = default;
-  AxisList(int axis) : list{axis}, all(false) {}                             // NOLINT
+  AxisList(int axis) : list{axis}, all(false) {}                                  // NOLINT
   AxisList(std::initializer_list<std::int64_t> axes) : list(axes), all(false) {}  // NOLINT
 
   Dims list;
@@ -52,10 +53,8 @@ class AxisList {
 class ScalarFunction {
  public:
   template <std::invocable<double> F>
-    requires std::is_object_v<F>
-  ScalarFunction(const F& f)  // NOLINT(google-explicit-constructor)
-      : object_(std::addressof(f)),
-        call_([](const ScalarFunction& self, double x) {
+  requires std::is_object_v<F> ScalarFunction(const F& f)  // NOLINT(google-explicit-constructor)
+      : object_(std::addressof(f)), call_([](const ScalarFunction& self, double x) {
           return static_cast<double>((*static_cast<const F*>(self.object_))(x));
         }) {}
   template <Number R, Number A>
@@ -71,9 +70,9 @@ class ScalarFunction {
   double (*call_)(const ScalarFunction&, double);
 };
 
-// ---- elementwise: every row of elementwise.def -----------------------------------------------------------------------------
-// The overloads are chosen so that arrays and numbers give an Array although both also convert to the operands of traced ops:
-// the first operand matches exactly, the later ones convert and so note the caller's line.
+// ---- elementwise: every row of elementwise.def --------------------------------------------------------------------
+// The overloads are chosen so that arrays and numbers give an Array although both also convert to the operands of
+// traced ops: the first operand matches exactly, the later ones convert and so note the caller's line.
 
 namespace eager {
 #define WINDROW_EAGER_2(name, ...) Array name(const ArrayOperand& a, const ArrayOperand& b);
@@ -81,41 +80,41 @@ namespace eager {
 #define WINDROW_COMPARE WINDROW_EAGER_2
 #define WINDROW_LOGIC WINDROW_EAGER_2
 #define WINDROW_TERNARY(name, ...) Array name(const ArrayOperand& a, const ArrayOperand& b, const ArrayOperand& c);
-#define WINDROW_QUINARY(name, ...)                                                                             \
+#define WINDROW_QUINARY(name, ...)                                                                       \
   Array name(const ArrayOperand& a, const ArrayOperand& b, const ArrayOperand& c, const ArrayOperand& d, \
              const ArrayOperand& e);
 #include "windrow/elementwise.def"
 #undef WINDROW_EAGER_2
 }  // namespace eager
 
-#define WINDROW_UNARY(name, ...)                                    \
-  void name(Destination dst, const Array& x, WINDROW_WHERE);        \
+#define WINDROW_UNARY(name, ...)                             \
+  void name(Destination dst, const Array& x, WINDROW_WHERE); \
   Array name(const Array& x, WINDROW_WHERE);
-#define WINDROW_EAGER_2(name, ...)                                                                                   \
-  void name(Destination dst, const ArrayOperand& a, const ArrayOperand& b);                                          \
-  inline Array name(const Array& a, const ArrayOperand& b) { return eager::name(ArrayOperand(a, b.where), b); }       \
-  template <Number N>                                                                                                \
-  Array name(N a, const ArrayOperand& b) {                                                                           \
-    return eager::name(ArrayOperand(a, b.where), b);                                                                 \
+#define WINDROW_EAGER_2(name, ...)                                                                              \
+  void name(Destination dst, const ArrayOperand& a, const ArrayOperand& b);                                     \
+  inline Array name(const Array& a, const ArrayOperand& b) { return eager::name(ArrayOperand(a, b.where), b); } \
+  template <Number N>                                                                                           \
+  Array name(N a, const ArrayOperand& b) {                                                                      \
+    return eager::name(ArrayOperand(a, b.where), b);                                                            \
   }
 #define WINDROW_BINARY WINDROW_EAGER_2
 #define WINDROW_COMPARE WINDROW_EAGER_2
 #define WINDROW_LOGIC WINDROW_EAGER_2
-#define WINDROW_TERNARY(name, ...)                                                                         \
-  void name(Destination dst, const ArrayOperand& a, const ArrayOperand& b, const ArrayOperand& c);         \
-  inline Array name(const Array& a, const ArrayOperand& b, const ArrayOperand& c) {                        \
-    return eager::name(ArrayOperand(a, b.where), b, c);                                                    \
-  }                                                                                                        \
-  template <Number N>                                                                                      \
-  Array name(N a, const ArrayOperand& b, const ArrayOperand& c) {                                          \
-    return eager::name(ArrayOperand(a, b.where), b, c);                                                    \
+#define WINDROW_TERNARY(name, ...)                                                                 \
+  void name(Destination dst, const ArrayOperand& a, const ArrayOperand& b, const ArrayOperand& c); \
+  inline Array name(const Array& a, const ArrayOperand& b, const ArrayOperand& c) {                \
+    return eager::name(ArrayOperand(a, b.where), b, c);                                            \
+  }                                                                                                \
+  template <Number N>                                                                              \
+  Array name(N a, const ArrayOperand& b, const ArrayOperand& c) {                                  \
+    return eager::name(ArrayOperand(a, b.where), b, c);                                            \
   }
-#define WINDROW_QUINARY(name, ...)                                                                                    \
-  void name(Destination dst, const ArrayOperand& a, const ArrayOperand& b, const ArrayOperand& c, const ArrayOperand& d, \
-            const ArrayOperand& e);                                                                                   \
-  inline Array name(const Array& a, const ArrayOperand& b, const ArrayOperand& c, const ArrayOperand& d,              \
-                    const ArrayOperand& e) {                                                                          \
-    return eager::name(ArrayOperand(a, b.where), b, c, d, e);                                                         \
+#define WINDROW_QUINARY(name, ...)                                                                       \
+  void name(Destination dst, const ArrayOperand& a, const ArrayOperand& b, const ArrayOperand& c,        \
+            const ArrayOperand& d, const ArrayOperand& e);                                               \
+  inline Array name(const Array& a, const ArrayOperand& b, const ArrayOperand& c, const ArrayOperand& d, \
+                    const ArrayOperand& e) {                                                             \
+    return eager::name(ArrayOperand(a, b.where), b, c, d, e);                                            \
   }
 #include "windrow/elementwise.def"
 #undef WINDROW_EAGER_2
@@ -138,18 +137,18 @@ void copy(Destination dst, const Array& x, WINDROW_WHERE);
 void apply(Destination dst, const Array& x, ScalarFunction f, WINDROW_WHERE);
 Array apply(const Array& x, ScalarFunction f, WINDROW_WHERE);
 
-// ---- reductions --------------------------------------------------------------------------------------------------------------
+// ---- reductions ---------------------------------------------------------------------------------------------------
 #define WINDROW_EAGER_REDUCTIONS(row) \
   row(sum) row(mean) row(max) row(min) row(prod) row(argmax) row(argmin) row(variance) row(logsumexp)
-#define WINDROW_EAGER_REDUCE(name)                                                                                   \
-  void name(Destination dst, const Array& x, const AxisList& axes = {}, Keep keep = Keep::no, WINDROW_WHERE);        \
+#define WINDROW_EAGER_REDUCE(name)                                                                            \
+  void name(Destination dst, const Array& x, const AxisList& axes = {}, Keep keep = Keep::no, WINDROW_WHERE); \
   Array name(const Array& x, const AxisList& axes = {}, Keep keep = Keep::no, WINDROW_WHERE);
 WINDROW_EAGER_REDUCTIONS(WINDROW_EAGER_REDUCE)
 /// Square root of the sum of squares.
 WINDROW_EAGER_REDUCE(norm)
 #undef WINDROW_EAGER_REDUCE
 
-// ---- contractions --------------------------------------------------------------------------------------------------------------
+// ---- contractions -------------------------------------------------------------------------------------------------
 void einsum(Destination dst, std::string_view spec, std::initializer_list<ArrayOperand> operands, WINDROW_WHERE);
 void einsum(Destination dst, std::string_view spec, std::span<const ArrayOperand> operands, WINDROW_WHERE);
 Array einsum(std::string_view spec, std::initializer_list<ArrayOperand> operands, WINDROW_WHERE);
@@ -164,7 +163,7 @@ Array matmul_tn(const Array& a, const Array& b, WINDROW_WHERE);
 void dot(Destination dst, const Array& a, const Array& b, WINDROW_WHERE);
 Array dot(const Array& a, const Array& b, WINDROW_WHERE);
 
-// ---- shapes (the others are views of Array) --------------------------------------------------------------------------------------
+// ---- shapes (the others are views of Array) -----------------------------------------------------------------------
 void concat(Destination dst, std::initializer_list<ArrayOperand> parts, int axis, WINDROW_WHERE);
 void concat(Destination dst, std::span<const ArrayOperand> parts, int axis, WINDROW_WHERE);
 Array concat(std::initializer_list<ArrayOperand> parts, int axis, WINDROW_WHERE);
@@ -176,10 +175,11 @@ Array stack(std::span<const ArrayOperand> parts, int axis, WINDROW_WHERE);
 void pad(Destination dst, const Array& x, const Dims& before, const Dims& after, double value = 0, WINDROW_WHERE);
 Array pad(const Array& x, const Dims& before, const Dims& after, double value = 0, WINDROW_WHERE);
 
-// ---- indices ---------------------------------------------------------------------------------------------------------------------
+// ---- indices ------------------------------------------------------------------------------------------------------
 void gather(Destination dst, const Array& x, const Array& indices, int axis = 0, WINDROW_WHERE);
 Array gather(const Array& x, const Array& indices, int axis = 0, WINDROW_WHERE);
-void scatter_add(Destination dst, const Array& base, const Array& indices, const Array& updates, int axis = 0, WINDROW_WHERE);
+void scatter_add(Destination dst, const Array& base, const Array& indices, const Array& updates, int axis = 0,
+                 WINDROW_WHERE);
 Array scatter_add(const Array& base, const Array& indices, const Array& updates, int axis = 0, WINDROW_WHERE);
 void take_along(Destination dst, const Array& x, const Array& indices, int axis, WINDROW_WHERE);
 Array take_along(const Array& x, const Array& indices, int axis, WINDROW_WHERE);
@@ -189,7 +189,7 @@ Array one_hot(const Array& indices, std::int64_t classes, DType dtype = DType::f
 void embedding_sum(Destination dst, const Array& table, const Array& indices, WINDROW_WHERE);
 Array embedding_sum(const Array& table, const Array& indices, WINDROW_WHERE);
 
-// ---- windows over images ----------------------------------------------------------------------------------------------------------
+// ---- windows over images ------------------------------------------------------------------------------------------
 void conv2d(Destination dst, const Array& x, const Array& weights, const ConvOptions& options = {}, WINDROW_WHERE);
 Array conv2d(const Array& x, const Array& weights, const ConvOptions& options = {}, WINDROW_WHERE);
 void unfold(Destination dst, const Array& x, const Window& window, WINDROW_WHERE);
@@ -204,12 +204,13 @@ Array max_pool(const Array& x, const Window& window, WINDROW_WHERE);
 void avg_pool(Destination dst, const Array& x, std::int64_t size, std::int64_t stride = 0, WINDROW_WHERE);
 Array avg_pool(const Array& x, std::int64_t size, std::int64_t stride = 0, WINDROW_WHERE);
 
-// ---- compositions -------------------------------------------------------------------------------------------------------------------
+// ---- compositions -------------------------------------------------------------------------------------------------
 void softmax(Destination dst, const Array& x, int axis = -1, WINDROW_WHERE);
 Array softmax(const Array& x, int axis = -1, WINDROW_WHERE);
 void log_softmax(Destination dst, const Array& x, int axis = -1, WINDROW_WHERE);
 Array log_softmax(const Array& x, int axis = -1, WINDROW_WHERE);
-void layer_norm(Destination dst, const Array& x, const Array& scale, const Array& shift, double epsilon = 1e-5, WINDROW_WHERE);
+void layer_norm(Destination dst, const Array& x, const Array& scale, const Array& shift, double epsilon = 1e-5,
+                WINDROW_WHERE);
 Array layer_norm(const Array& x, const Array& scale, const Array& shift, double epsilon = 1e-5, WINDROW_WHERE);
 void cross_entropy(Destination dst, const Array& logits, const Array& labels, WINDROW_WHERE);
 Array cross_entropy(const Array& logits, const Array& labels, WINDROW_WHERE);
@@ -218,12 +219,12 @@ Array mse(const Array& prediction, const Array& target, WINDROW_WHERE);
 void huber(Destination dst, const Array& prediction, const Array& target, double delta = 1, WINDROW_WHERE);
 Array huber(const Array& prediction, const Array& target, double delta = 1, WINDROW_WHERE);
 
-// ---- operators ------------------------------------------------------------------------------------------------------------------------
-#define WINDROW_EAGER_OPERATOR(symbol, name)                                                        \
-  inline Array operator symbol(const Array& a, const ArrayOperand& b) { return name(a, b); }        \
-  template <Number N>                                                                               \
-  Array operator symbol(N a, const ArrayOperand& b) {                                               \
-    return name(a, b);                                                                              \
+// ---- operators ----------------------------------------------------------------------------------------------------
+#define WINDROW_EAGER_OPERATOR(symbol, name)                                                 \
+  inline Array operator symbol(const Array& a, const ArrayOperand& b) { return name(a, b); } \
+  template <Number N>                                                                        \
+  Array operator symbol(N a, const ArrayOperand& b) {                                        \
+    return name(a, b);                                                                       \
   }
 WINDROW_EAGER_OPERATOR(+, add)
 WINDROW_EAGER_OPERATOR(-, sub)
@@ -235,10 +236,10 @@ WINDROW_EAGER_OPERATOR(>, gt)
 WINDROW_EAGER_OPERATOR(>=, ge)
 #undef WINDROW_EAGER_OPERATOR
 /// In place.
-#define WINDROW_EAGER_ASSIGNMENT(symbol, name)                        \
-  inline Array& operator symbol(Array& a, const ArrayOperand& b) {    \
-    name(a, ArrayOperand(a, b.where), b);                             \
-    return a;                                                         \
+#define WINDROW_EAGER_ASSIGNMENT(symbol, name)                     \
+  inline Array& operator symbol(Array& a, const ArrayOperand& b) { \
+    name(a, ArrayOperand(a, b.where), b);                          \
+    return a;                                                      \
   }
 WINDROW_EAGER_ASSIGNMENT(+=, add)
 WINDROW_EAGER_ASSIGNMENT(-=, sub)

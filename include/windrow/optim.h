@@ -81,7 +81,7 @@ class Optimiser {
   virtual void update(const Slot& slot) = 0;
 
   /// The parameter's own memory of a kind ("mean"), zeros at first.
-  State& memory(const State& parameter, const std::string& kind);
+  State memory(const State& parameter, const std::string& kind);
   /// gradient + weight_decay * parameter
   static Tensor decayed_gradient(const Slot& slot);
   /// A scalar as the parameter's type and rank have it.

@@ -30,7 +30,10 @@ struct StepFacts {
   double compile_ms = 0;
   std::size_t scratch_bytes = 0, partial_bytes = 0, arena_bytes = 0, state_bytes = 0;
   std::size_t lower_bound_bytes = 0;  // of scratch and arena
-  std::size_t peak_bytes() const { return scratch_bytes * static_cast<std::size_t>(lanes) + partial_bytes * static_cast<std::size_t>(lanes) + arena_bytes; }
+  std::size_t peak_bytes() const {
+    return scratch_bytes * static_cast<std::size_t>(lanes) + partial_bytes * static_cast<std::size_t>(lanes) +
+           arena_bytes;
+  }
 };
 
 class Step {
@@ -43,8 +46,8 @@ class Step {
     std::size_t size() const { return arrays_.size(); }
     operator Array() const { return arrays_.at(0).clone(); }  // NOLINT(google-explicit-constructor)
     /// The first result, which must have one element.
-    operator float() const { return static_cast<float>(number()); }    // NOLINT(google-explicit-constructor)
-    operator double() const { return number(); }                       // NOLINT(google-explicit-constructor)
+    operator float() const { return static_cast<float>(number()); }  // NOLINT(google-explicit-constructor)
+    operator double() const { return number(); }                     // NOLINT(google-explicit-constructor)
 
    private:
     double number() const;
@@ -58,8 +61,7 @@ class Step {
 
   /// Runs the step on its arguments. Shapes and types are checked; arrays must be contiguous.
   template <class... Arrays>
-    requires(std::is_convertible_v<const Arrays&, const Array&> && ...)
-  Results operator()(const Arrays&... arguments) {
+  requires(std::is_convertible_v<const Arrays&, const Array&>&&...) Results operator()(const Arrays&... arguments) {
     const std::array<const Array*, sizeof...(Arrays)> list{&static_cast<const Array&>(arguments)...};
     return run(list);
   }
@@ -117,17 +119,19 @@ std::vector<Tensor> call(Fn& fn, const std::vector<Tensor>& arguments, std::inde
 template <class Fn, std::same_as<Spec>... Specs>
 Step compile(const CompileOptions& options, Fn&& fn, const Specs&... specs) {
   return compile(
-      [&](const std::vector<Tensor>& arguments) { return detail::call(fn, arguments, std::index_sequence_for<Specs...>{}); },
+      [&](const std::vector<Tensor>& arguments) {
+        return detail::call(fn, arguments, std::index_sequence_for<Specs...>{});
+      },
       std::vector<Spec>{specs...}, options);
 }
 template <class Fn, std::same_as<Spec>... Specs>
-  requires(!std::is_same_v<std::remove_cvref_t<Fn>, CompileOptions>)
-Step compile(Fn&& fn, const Specs&... specs) {
+requires(!std::is_same_v<std::remove_cvref_t<Fn>, CompileOptions>) Step compile(Fn&& fn, const Specs&... specs) {
   return compile(CompileOptions{}, std::forward<Fn>(fn), specs...);
 }
 
 /// Computes one expression now.
 Array eval(const Tensor& tensor, std::source_location where = std::source_location::current());
-std::vector<Array> eval(const std::vector<Tensor>& tensors, std::source_location where = std::source_location::current());
+std::vector<Array> eval(const std::vector<Tensor>& tensors,
+                        std::source_location where = std::source_location::current());
 
 }  // namespace wr

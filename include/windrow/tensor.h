@@ -1,5 +1,5 @@
-// Tensor: a lazy handle to one value of a step that is being traced. Ops on tensors add nodes to the trace's graph; nothing
-// is computed until the step is compiled and run, or the tensor is given to eval().
+// Tensor: a lazy handle to one value of a step that is being traced. Ops on tensors add nodes to the trace's graph;
+// nothing is computed until the step is compiled and run, or the tensor is given to eval().
 #pragma once
 
 #include <functional>
@@ -26,9 +26,9 @@ class Tensor {
  public:
   Tensor() = default;
   /// A constant.
-  Tensor(const Array& value);                                    // NOLINT(google-explicit-constructor)
+  Tensor(const Array& value);  // NOLINT(google-explicit-constructor)
   /// The state's value as the trace has it now: what the step starts with, or what was assigned last.
-  Tensor(const State& state);                                    // NOLINT(google-explicit-constructor)
+  Tensor(const State& state);  // NOLINT(google-explicit-constructor)
   Tensor(std::shared_ptr<ir::Graph> graph, int node) : graph_(std::move(graph)), node_(node) {}
 
   explicit operator bool() const { return graph_ != nullptr; }
@@ -46,7 +46,8 @@ class Tensor {
   int node_ = -1;
 };
 
-/// Memory that lives from step to step: parameters, optimiser moments, counters. Steps compiled with the same State share it.
+/// Memory that lives from step to step: parameters, optimiser moments, counters. Steps compiled with the same State
+/// share it.
 class State {
  public:
   State() = default;
@@ -73,12 +74,12 @@ class State {
 class Operand {
  public:
   using Where = std::source_location;
-  Operand(const Tensor& t, Where at = Where::current()) : tensor(t), where(at) {}   // NOLINT
-  Operand(const State& s, Where at = Where::current()) : tensor(s), where(at) {}    // NOLINT
-  Operand(const Array& a, Where at = Where::current()) : tensor(a), where(at) {}    // NOLINT
+  Operand(const Tensor& t, Where at = Where::current()) : tensor(t), where(at) {}  // NOLINT
+  Operand(const State& s, Where at = Where::current()) : tensor(s), where(at) {}   // NOLINT
+  Operand(const Array& a, Where at = Where::current()) : tensor(a), where(at) {}   // NOLINT
   template <class N>
-    requires std::is_arithmetic_v<N>
-  Operand(N n, Where at = Where::current()) : number(static_cast<double>(n)), where(at) {}  // NOLINT
+  requires std::is_arithmetic_v<N> Operand(N n, Where at = Where::current())
+      : number(static_cast<double>(n)), where(at) {}  // NOLINT
 
   Tensor tensor;
   double number = 0;
@@ -87,7 +88,8 @@ class Operand {
 
 #define WINDROW_WHERE std::source_location where = std::source_location::current()
 
-// ---- elementwise: one function a row of elementwise.def ----------------------------------------------------------------
+// ---- elementwise: one function a row of elementwise.def
+// ----------------------------------------------------------------
 #define WINDROW_UNARY(name, ...) Tensor name(const Tensor& x, WINDROW_WHERE);
 #define WINDROW_BINARY(name, ...) Tensor name(const Operand& a, const Operand& b);
 #define WINDROW_TERNARY(name, ...) Tensor name(const Operand& a, const Operand& b, const Operand& c);
@@ -112,12 +114,13 @@ inline Tensor operator<=(const Operand& a, const Operand& b) { return le(a, b); 
 inline Tensor operator>(const Operand& a, const Operand& b) { return gt(a, b); }
 inline Tensor operator>=(const Operand& a, const Operand& b) { return ge(a, b); }
 
-// ---- reductions: over the given axes (negative count from the end), over all axes when none is given ---------------------
+// ---- reductions: over the given axes (negative count from the end), over all axes when none is given
+// ---------------------
 struct Axes {
   Axes() = default;
-  Axes(int axis) : list{axis}, all(false) {}                                        // NOLINT
-  Axes(std::initializer_list<int> axes) : list(axes), all(false) {}                 // NOLINT
-  Axes(std::vector<int> axes) : list(std::move(axes)), all(false) {}                // NOLINT
+  Axes(int axis) : list{axis}, all(false) {}                          // NOLINT
+  Axes(std::initializer_list<int> axes) : list(axes), all(false) {}   // NOLINT
+  Axes(std::vector<int> axes) : list(std::move(axes)), all(false) {}  // NOLINT
   std::vector<int> list;
   bool all = true;
 };
@@ -133,7 +136,8 @@ Tensor argmax(const Tensor& x, const Axes& axes = {}, Keep keep = Keep::no, WIND
 Tensor argmin(const Tensor& x, const Axes& axes = {}, Keep keep = Keep::no, WINDROW_WHERE);
 Tensor variance(const Tensor& x, const Axes& axes = {}, Keep keep = Keep::no, WINDROW_WHERE);
 
-// ---- contractions --------------------------------------------------------------------------------------------------------
+// ---- contractions
+// --------------------------------------------------------------------------------------------------------
 /// einsum("bi,io->bo", {x, w}): any number of operands, any labels, repeated labels (diagonals), labels to sum over.
 Tensor einsum(std::string_view spec, const std::vector<Tensor>& operands, WINDROW_WHERE);
 /// The matrix product over the last two axes; leading axes are batches and broadcast.
@@ -142,7 +146,8 @@ Tensor matmul(const Tensor& a, const Tensor& b, WINDROW_WHERE);
 Tensor matmul_nt(const Tensor& a, const Tensor& b, WINDROW_WHERE);
 Tensor matmul_tn(const Tensor& a, const Tensor& b, WINDROW_WHERE);
 
-// ---- shapes --------------------------------------------------------------------------------------------------------------
+// ---- shapes
+// --------------------------------------------------------------------------------------------------------------
 /// One size may be -1: it is worked out.
 Tensor reshape(const Tensor& x, const Shape& shape, WINDROW_WHERE);
 Tensor flatten(const Tensor& x, int from_axis = 0, WINDROW_WHERE);
@@ -159,7 +164,8 @@ Tensor stack(const std::vector<Tensor>& parts, int axis, WINDROW_WHERE);
 /// `before[i]` and `after[i]` elements of `value` round axis i.
 Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value = 0, WINDROW_WHERE);
 
-// ---- indices (i32); out of range reads NaN (0 for integers) and writes nothing --------------------------------------------
+// ---- indices (i32); out of range reads NaN (0 for integers) and writes nothing
+// --------------------------------------------
 /// Rows of x along an axis: the axis is replaced by the shape of the indices.
 Tensor gather(const Tensor& x, const Tensor& indices, int axis = 0, WINDROW_WHERE);
 /// base with updates added at the indices along an axis; equal indices add up.
@@ -172,7 +178,8 @@ Tensor embedding_sum(const Tensor& table, const Tensor& indices, WINDROW_WHERE);
 /// start, start + step, ... along one axis of the shape.
 Tensor iota(const Shape& shape, int axis, DType dtype = DType::i32, WINDROW_WHERE);
 
-// ---- windows over images [batch, height, width, channels] ----------------------------------------------------------------
+// ---- windows over images [batch, height, width, channels]
+// ----------------------------------------------------------------
 struct Window {
   std::int64_t height = 1, width = 1;
   std::int64_t stride_h = 1, stride_w = 1;
@@ -194,7 +201,8 @@ Tensor max_pool(const Tensor& x, std::int64_t size, std::int64_t stride = 0, WIN
 Tensor max_pool(const Tensor& x, const Window& window, WINDROW_WHERE);
 Tensor avg_pool(const Tensor& x, std::int64_t size, std::int64_t stride = 0, WINDROW_WHERE);
 
-// ---- random numbers: counter-based, the same at any thread count ----------------------------------------------------------
+// ---- random numbers: counter-based, the same at any thread count
+// ----------------------------------------------------------
 /// A stream of random numbers: a seed and a counter that each run of a step that uses it advances by one.
 class Random {
  public:
@@ -211,7 +219,8 @@ class Random {
   State counter_;
 };
 
-// ---- compositions: traced from ops, fused by the plan ---------------------------------------------------------------------
+// ---- compositions: traced from ops, fused by the plan
+// ---------------------------------------------------------------------
 Tensor softmax(const Tensor& x, int axis = -1, WINDROW_WHERE);
 Tensor log_softmax(const Tensor& x, int axis = -1, WINDROW_WHERE);
 Tensor logsumexp(const Tensor& x, const Axes& axes = {}, Keep keep = Keep::no, WINDROW_WHERE);
@@ -223,8 +232,10 @@ Tensor mse(const Tensor& prediction, const Tensor& target, WINDROW_WHERE);
 /// 0.5 d^2 where |d| < delta, delta * (|d| - 0.5 delta) elsewhere; not reduced.
 Tensor huber(const Tensor& prediction, const Tensor& target, double delta = 1, WINDROW_WHERE);
 
-// ---- gradients and control -------------------------------------------------------------------------------------------------
-/// d loss / d each of wrt; loss must have one element. The results are tensors like any other: gradients of gradients work.
+// ---- gradients and control
+// -------------------------------------------------------------------------------------------------
+/// d loss / d each of wrt; loss must have one element. The results are tensors like any other: gradients of gradients
+/// work.
 std::vector<Tensor> grad(const Tensor& loss, const std::vector<Tensor>& wrt, WINDROW_WHERE);
 Tensor stop_gradient(const Tensor& x, WINDROW_WHERE);
 /// What fn computes is not kept for the backward pass but computed again there: less memory, more arithmetic.

@@ -33,6 +33,7 @@ class PlainStream final : public Stream {
     return bytes;
   }
   std::uint64_t most_left() const override { return left_; }
+  bool compressed() const override { return false; }
 
  private:
   const Source& source_;
@@ -67,6 +68,7 @@ class InflateStream final : public Stream {
     const std::uint64_t compressed = left_ + state_.avail_in + 64;  // 64: bits and matches zlib has already taken in
     return compressed > std::numeric_limits<std::uint64_t>::max() / kMostInflation ? compressed : compressed * kMostInflation;
   }
+  bool compressed() const override { return true; }
 
  private:
   std::uint64_t position() const { return offset_ - state_.avail_in; }
@@ -86,8 +88,8 @@ class InflateStream final : public Stream {
       ended_ = true;
       const std::uint64_t after = left_ + state_.avail_in;
       if (after > 0) source_.refuse(position(), std::to_string(after) + " bytes follow the compressed data");
-    } else if (result == Z_BUF_ERROR || (result == Z_OK && state_.avail_in == 0 && left_ == 0 && state_.avail_out > 0)) {
-      if (left_ == 0 && state_.avail_in == 0) source_.refuse(position(), "the compressed data is cut off");
+    } else if (result == Z_BUF_ERROR) {  // there is room for output, so it is input that is missing
+      source_.refuse(position(), "the compressed data is cut off");
     } else if (result == Z_NEED_DICT) {
       source_.refuse(position(), "the compressed data needs a dictionary");
     } else if (result != Z_OK) {
@@ -194,7 +196,7 @@ std::uint64_t Reader::checked_bytes(const Shape& shape, std::uint64_t stored, DT
   const std::uint64_t bytes = count * stored;
   if (bytes > stream_.most_left()) {
     refuse(at, "says " + to_string(shape) + " elements (" + std::to_string(bytes) + " bytes) but the file has " +
-                   (bytes > stream_.most_left() ? "at most " + std::to_string(stream_.most_left()) : "") + " left");
+                   (stream_.compressed() ? "at most " : "") + std::to_string(stream_.most_left()) + " left");
   }
   const std::uint64_t memory = count * size_of(dtype);
   if (memory > limits_.bytes) {

@@ -20,6 +20,8 @@ class Stream {
   virtual std::size_t read(std::span<std::uint8_t> into) = 0;
   /// No more bytes than this can still come.
   virtual std::uint64_t most_left() const = 0;
+  /// Whether most_left() is only what compression makes possible.
+  virtual bool compressed() const = 0;
 };
 
 /// Part of a source as it is.

@@ -22,7 +22,8 @@ std::size_t hash_of(const Node& node) {
   mix(h, static_cast<std::size_t>(node.copy));
   mix(h, std::hash<void*>{}(node.variable.get()));
   if (node.value && node.value->count() == 1)
-    mix(h, std::hash<std::string_view>{}({static_cast<const char*>(detail::ArrayAccess::read(*node.value)), size_of(node.spec.dtype)}));
+    mix(h, std::hash<std::string_view>{}(
+               {static_cast<const char*>(detail::ArrayAccess::read(*node.value)), size_of(node.spec.dtype)}));
   return h;
 }
 
@@ -39,7 +40,9 @@ bool same(const Node& a, const Node& b) {
 }  // namespace
 
 Variable::Variable(std::string n, const Array& initial)
-    : name(std::move(n)), spec{initial.dtype(), initial.shape()}, value(initial.clone().window()),
+    : name(std::move(n)),
+      spec{initial.dtype(), initial.shape()},
+      value(initial.clone().window()),
       memory(detail::ArrayAccess::write_shared(value)) {}
 
 int Graph::intern(Node node) {
@@ -144,9 +147,10 @@ Tensor apply(Op op, const std::vector<Tensor>& inputs, Attrs attrs, const std::s
   for (const Tensor& t : inputs) {
     if (!t) fail(where, std::string(definition(op).name) + ": an operand is an empty Tensor");
     if (graph && t.graph() != graph)
-      fail(where, std::string(definition(op).name) +
-                      ": the operands belong to different traces; a tensor made outside compile() cannot be used inside it"
-                      " (pass it as an argument, a State or an Array)");
+      fail(where,
+           std::string(definition(op).name) +
+               ": the operands belong to different traces; a tensor made outside compile() cannot be used inside it"
+               " (pass it as an argument, a State or an Array)");
     graph = t.graph();
     ids.push_back(t.node());
   }

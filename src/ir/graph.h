@@ -1,5 +1,5 @@
-// The graph of a step: interned nodes in topological order. Equal expressions are one node. Passes read one graph and build
-// another; a node's inputs always have smaller numbers than itself.
+// The graph of a step: interned nodes in topological order. Equal expressions are one node. Passes read one graph and
+// build another; a node's inputs always have smaller numbers than itself.
 #pragma once
 
 #include <deque>
@@ -28,10 +28,10 @@ class Node {
   Op op{};
   Spec spec;
   std::vector<int> inputs;
-  Attrs attrs;                         // of input: ints[0] is its position
+  Attrs attrs;  // of input: ints[0] is its position
   std::source_location where;
-  int scope = 0;                       // the checkpoint it was made in; 0 for none
-  int copy = 0;                        // nonzero for nodes computed again for a checkpoint: they are not merged with the first
+  int scope = 0;  // the checkpoint it was made in; 0 for none
+  int copy = 0;   // nonzero for nodes computed again for a checkpoint: they are not merged with the first
   std::shared_ptr<Variable> variable;  // of state
   std::shared_ptr<const Array> value;  // of constant
   bool gradient = false;               // made by the gradient pass, for what `where` says
@@ -63,9 +63,9 @@ class Graph : public std::enable_shared_from_this<Graph> {
   int current(const std::shared_ptr<Variable>& variable, const std::source_location& where);
   void assign(const std::shared_ptr<Variable>& variable, int value, const std::source_location& where);
 
-  int scope = 0;         // the checkpoint new nodes belong to
-  int scopes = 0;        // how many checkpoints there are
-  int copy = 0;          // see Node::copy
+  int scope = 0;   // the checkpoint new nodes belong to
+  int scopes = 0;  // how many checkpoints there are
+  int copy = 0;    // see Node::copy
   /// While set, new nodes are gradients of what this line computed.
   const std::source_location* gradient_of = nullptr;
   int random_streams = 0;
@@ -93,7 +93,8 @@ class TraceScope {
 /// Adds an op to the graph its operands belong to. Throws where they belong to different traces.
 Tensor apply(Op op, const std::vector<Tensor>& inputs, Attrs attrs, const std::source_location& where);
 
-/// One line a node; parse() reads it back to an equal graph. With lines: each node is followed by the user's source line.
+/// One line a node; parse() reads it back to an equal graph. With lines: each node is followed by the user's source
+/// line.
 std::string print(const Graph& graph, bool with_lines = false);
 /// The line of one node, for messages: with its source line, and a long constant cut short.
 std::string print_node(const Graph& graph, int id);

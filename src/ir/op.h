@@ -1,5 +1,5 @@
-// What an op is to the graph: its name, how its result's type follows from its operands', how axes correspond, its gradient.
-// The ops themselves are defined in src/ops, one file a family.
+// What an op is to the graph: its name, how its result's type follows from its operands', how axes correspond, its
+// gradient. The ops themselves are defined in src/ops, one file a family.
 #pragma once
 
 #include <cstdint>
@@ -66,10 +66,11 @@ struct Attrs {
   friend bool operator==(const Attrs&, const Attrs&) = default;
 };
 
-/// How the axes of one operand correspond to the axes of the result. An entry is the result's axis that this operand's axis
-/// runs along one to one, or one of:
-inline constexpr int kWhole = -1;      // every result row needs the whole axis
-inline constexpr int kReduced = -100;  // kReduced - g: summed (or maximised, ...) over together with group g of the others
+/// How the axes of one operand correspond to the axes of the result. An entry is the result's axis that this operand's
+/// axis runs along one to one, or one of:
+inline constexpr int kWhole = -1;  // every result row needs the whole axis
+inline constexpr int kReduced =
+    -100;  // kReduced - g: summed (or maximised, ...) over together with group g of the others
 struct AxisMap {
   std::vector<Dims> operand;
 };

@@ -13,12 +13,13 @@ Tensor log_softmax(const Tensor& x, int axis, std::source_location where) {
   return sub(Operand(x, where), logsumexp(x, axis, Keep::yes, where));
 }
 
-Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon, std::source_location where) {
+Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon,
+                  std::source_location where) {
   const auto width = x.rank() ? x.size(-1) : 0;
   for (const Tensor* t : {&scale, &shift})
     if (!(t->shape() == Shape{width}))
-      fail(where, "layer_norm: scale and shift must be [" + std::to_string(width) + "] for x " + to_string(x.shape()) + ", got " +
-                      to_string(t->shape()));
+      fail(where, "layer_norm: scale and shift must be [" + std::to_string(width) + "] for x " + to_string(x.shape()) +
+                      ", got " + to_string(t->shape()));
   const Tensor centred = sub(Operand(x, where), mean(x, -1, Keep::yes, where));
   const Tensor spread = mean(square(centred, where), -1, Keep::yes, where);
   const Tensor normal = mul(Operand(centred, where), rsqrt(add(Operand(spread, where), epsilon), where));
@@ -27,25 +28,29 @@ Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, dou
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, std::source_location where) {
   if (logits.rank() != 2 || labels.rank() != 1 || logits.size(0) != labels.size(0) || labels.dtype() != DType::i32)
-    fail(where, "cross_entropy: needs logits [batch, classes] and i32 labels [batch], got " + to_string(logits.spec()) + " and " +
-                    to_string(labels.spec()));
+    fail(where, "cross_entropy: needs logits [batch, classes] and i32 labels [batch], got " + to_string(logits.spec()) +
+                    " and " + to_string(labels.spec()));
   const Tensor hit = take_along(logits, expand_dims(labels, 1, where), 1, where);
   return mean(sub(Operand(logsumexp(logits, 1, Keep::yes, where), where), hit), {}, Keep::no, where);
 }
 
 Tensor mse(const Tensor& prediction, const Tensor& target, std::source_location where) {
   if (!(prediction.shape() == target.shape()))
-    fail(where, "mse: the prediction is " + to_string(prediction.shape()) + ", the target " + to_string(target.shape()));
+    fail(where,
+         "mse: the prediction is " + to_string(prediction.shape()) + ", the target " + to_string(target.shape()));
   return mean(square(sub(Operand(prediction, where), target), where), {}, Keep::no, where);
 }
 
 Tensor huber(const Tensor& prediction, const Tensor& target, double delta, std::source_location where) {
   if (!(prediction.shape() == target.shape()))
-    fail(where, "huber: the prediction is " + to_string(prediction.shape()) + ", the target " + to_string(target.shape()));
-  // c = min(|d|, delta): 0.5 c^2 + delta (|d| - c) is both branches in one formula, with the right slopes on both sides.
+    fail(where,
+         "huber: the prediction is " + to_string(prediction.shape()) + ", the target " + to_string(target.shape()));
+  // c = min(|d|, delta): 0.5 c^2 + delta (|d| - c) is both branches in one formula, with the right slopes on both
+  // sides.
   const Tensor distance = abs(sub(Operand(prediction, where), target), where);
   const Tensor near = minimum(Operand(distance, where), delta);
-  return add(Operand(mul(Operand(0.5, where), square(near, where)), where), mul(Operand(delta, where), sub(Operand(distance, where), near)));
+  return add(Operand(mul(Operand(0.5, where), square(near, where)), where),
+             mul(Operand(delta, where), sub(Operand(distance, where), near)));
 }
 
 }  // namespace wr

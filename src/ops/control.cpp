@@ -5,7 +5,9 @@ namespace wr {
 
 using ir::Op;
 
-Tensor stop_gradient(const Tensor& x, std::source_location where) { return ir::apply(Op::stop_gradient, {x}, {}, where); }
+Tensor stop_gradient(const Tensor& x, std::source_location where) {
+  return ir::apply(Op::stop_gradient, {x}, {}, where);
+}
 
 std::vector<Tensor> checkpoint(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn,
                                const std::vector<Tensor>& arguments, std::source_location where) {
@@ -31,11 +33,12 @@ std::vector<Tensor> repeat(int n, const std::function<std::vector<Tensor>(int, c
     auto turn = [&](const std::vector<Tensor>& c) { return body(i, c); };
     std::vector<Tensor> next = recompute == Recompute::yes ? checkpoint(turn, carry, where) : turn(carry);
     if (next.size() != carry.size())
-      fail(where, "repeat: the body takes " + std::to_string(carry.size()) + " tensors and returns " + std::to_string(next.size()));
+      fail(where, "repeat: the body takes " + std::to_string(carry.size()) + " tensors and returns " +
+                      std::to_string(next.size()));
     for (std::size_t k = 0; k < next.size(); ++k)
       if (!(next[k].spec() == carry[k].spec()))
-        fail(where, "repeat: carried tensor " + std::to_string(k) + " is " + to_string(carry[k].spec()) + " before a turn and " +
-                        to_string(next[k].spec()) + " after it");
+        fail(where, "repeat: carried tensor " + std::to_string(k) + " is " + to_string(carry[k].spec()) +
+                        " before a turn and " + to_string(next[k].spec()) + " after it");
     carry = std::move(next);
   }
   return carry;

@@ -50,7 +50,8 @@ inline void expect_axis(std::int64_t axis, int rank) {
 }
 /// Attributes may come from a text somebody else wrote.
 inline DType expect_dtype(std::int64_t code) {
-  if (code < 0 || code > static_cast<std::int64_t>(DType::boolean)) refuse("unknown element type " + std::to_string(code));
+  if (code < 0 || code > static_cast<std::int64_t>(DType::boolean))
+    refuse("unknown element type " + std::to_string(code));
   return static_cast<DType>(code);
 }
 /// Throws for negative sizes and for more elements than memory can hold.
@@ -58,7 +59,8 @@ inline Shape expect_sizes(const Shape& shape) {
   std::int64_t count = 1;
   for (auto n : shape) {
     if (n < 0) refuse("negative size in " + to_string(shape));
-    if (__builtin_mul_overflow(count, n, &count) || count > (std::int64_t{1} << 46)) refuse("too many elements in " + to_string(shape));
+    if (__builtin_mul_overflow(count, n, &count) || count > (std::int64_t{1} << 46))
+      refuse("too many elements in " + to_string(shape));
   }
   return shape;
 }

@@ -45,8 +45,8 @@ std::string make_explicit(std::string_view given, const std::source_location& wh
       ++i;
       continue;
     }
-    fail(where, "einsum: '" + std::string(given) + "': unexpected '" + std::string(1, c) + "' at position " + std::to_string(i) +
-                    "; labels are letters, operands are separated by ',', the result follows '->'");
+    fail(where, "einsum: '" + std::string(given) + "': unexpected '" + std::string(1, c) + "' at position " +
+                    std::to_string(i) + "; labels are letters, operands are separated by ',', the result follows '->'");
   }
   if (spec.find("->") != std::string::npos) return spec;
   std::map<char, int> seen;
@@ -74,11 +74,12 @@ Tensor product(const char* name, const Tensor& a, const Tensor& b, const char* l
   if (!a || !b) fail(where, std::string(name) + ": an operand is an empty Tensor");
   if (a.rank() < 2 || b.rank() < 2) fail(where, std::string(name) + ": " + rank_error(a, b));
   if (a.dtype() != b.dtype())
-    fail(where, std::string(name) + ": operand types differ: " + to_string(a.spec()) + " and " + to_string(b.spec()) + "; cast one of them");
+    fail(where, std::string(name) + ": operand types differ: " + to_string(a.spec()) + " and " + to_string(b.spec()) +
+                    "; cast one of them");
   const auto inner_a = a.size(la[0] == 'k' ? -2 : -1), inner_b = b.size(lb[0] == 'k' ? -2 : -1);
   if (inner_a != inner_b)
-    fail(where, std::string(name) + ": inner sizes differ: the left operand is " + to_string(a.shape()) + ", the right one " +
-                    to_string(b.shape()) + (name == std::string("matmul") ? "" : " (as given)"));
+    fail(where, std::string(name) + ": inner sizes differ: the left operand is " + to_string(a.shape()) +
+                    ", the right one " + to_string(b.shape()) + (name == std::string("matmul") ? "" : " (as given)"));
   // Batch axes of size 1 against larger ones are dropped from the operand that has them.
   const int batch = std::max(a.rank(), b.rank()) - 2;
   const std::string labels = batch_labels(batch);
@@ -90,7 +91,8 @@ Tensor product(const char* name, const Tensor& a, const Tensor& b, const char* l
       const int j = other.rank() - 2 - from_last;
       const auto m = j < 0 ? 1 : other.shape()[j];
       if (n != m && n != 1 && m != 1)
-        fail(where, std::string(name) + ": batch sizes " + to_string(a.shape()) + " and " + to_string(b.shape()) + " do not broadcast");
+        fail(where, std::string(name) + ": batch sizes " + to_string(a.shape()) + " and " + to_string(b.shape()) +
+                        " do not broadcast");
       if (n == 1 && m != 1) continue;
       kept.push_back(n);
       spec += labels[static_cast<std::size_t>(batch - from_last)];
@@ -110,9 +112,15 @@ Tensor einsum(std::string_view spec, const std::vector<Tensor>& operands, std::s
   return ir::apply(Op::einsum, operands, {{}, {}, make_explicit(spec, where)}, where);
 }
 
-Tensor matmul(const Tensor& a, const Tensor& b, std::source_location where) { return product("matmul", a, b, "mk", "kn", where); }
-Tensor matmul_nt(const Tensor& a, const Tensor& b, std::source_location where) { return product("matmul_nt", a, b, "mk", "nk", where); }
-Tensor matmul_tn(const Tensor& a, const Tensor& b, std::source_location where) { return product("matmul_tn", a, b, "km", "kn", where); }
+Tensor matmul(const Tensor& a, const Tensor& b, std::source_location where) {
+  return product("matmul", a, b, "mk", "kn", where);
+}
+Tensor matmul_nt(const Tensor& a, const Tensor& b, std::source_location where) {
+  return product("matmul_nt", a, b, "mk", "nk", where);
+}
+Tensor matmul_tn(const Tensor& a, const Tensor& b, std::source_location where) {
+  return product("matmul_tn", a, b, "km", "kn", where);
+}
 
 namespace ops {
 namespace {
@@ -126,20 +134,23 @@ Spec infer_einsum(std::span<const Spec> in, const Attrs& attrs) {
       refuse(quoted + "unexpected '" + attrs.text[i] + "' at position " + std::to_string(i));
   const Parsed p = split(attrs.text);
   if (p.operands.size() != in.size())
-    refuse(quoted + "names " + std::to_string(p.operands.size()) + " operands, " + std::to_string(in.size()) + " are given");
+    refuse(quoted + "names " + std::to_string(p.operands.size()) + " operands, " + std::to_string(in.size()) +
+           " are given");
   std::map<char, std::int64_t> sizes;
   for (std::size_t i = 0; i < in.size(); ++i) {
     const std::string& labels = p.operands[i];
-    if (in[i].dtype != in[0].dtype) refuse(quoted + "operand types differ: " + to_string(in[0]) + " and " + to_string(in[i]));
+    if (in[i].dtype != in[0].dtype)
+      refuse(quoted + "operand types differ: " + to_string(in[0]) + " and " + to_string(in[i]));
     expect_floating(in[i], "an operand");
     if (static_cast<int>(labels.size()) != in[i].shape.rank())
-      refuse(quoted + "operand " + std::to_string(i) + " has labels '" + labels + "' but its shape is " + to_string(in[i].shape));
+      refuse(quoted + "operand " + std::to_string(i) + " has labels '" + labels + "' but its shape is " +
+             to_string(in[i].shape));
     for (std::size_t k = 0; k < labels.size(); ++k) {
       const auto n = in[i].shape[static_cast<int>(k)];
       auto [it, fresh] = sizes.emplace(labels[k], n);
       if (!fresh && it->second != n)
-        refuse(quoted + "label '" + labels[k] + "' is " + std::to_string(it->second) + " in one place and " + std::to_string(n) +
-               " in operand " + std::to_string(i) + " " + to_string(in[i].shape));
+        refuse(quoted + "label '" + labels[k] + "' is " + std::to_string(it->second) + " in one place and " +
+               std::to_string(n) + " in operand " + std::to_string(i) + " " + to_string(in[i].shape));
     }
   }
   Spec out{in[0].dtype, {}};
@@ -175,8 +186,8 @@ AxisMap einsum_axes(const Spec&, std::span<const Spec> in, const Attrs& attrs) {
   return map;
 }
 
-// For operand i: einsum of g and the others, with i's labels as the result. Labels that only operand i has are broadcast;
-// repeated labels put the gradient on the diagonal through a product with the identity.
+// For operand i: einsum of g and the others, with i's labels as the result. Labels that only operand i has are
+// broadcast; repeated labels put the gradient on the diagonal through a product with the identity.
 std::vector<Tensor> gradient_of_einsum(const Gradient& of) {
   const Parsed p = split(of.attrs.text);
   std::vector<Tensor> gradients;

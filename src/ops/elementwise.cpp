@@ -1,5 +1,5 @@
-// Elementwise ops, generated from elementwise.def, with where and cast. Operands have the result's rank; along an axis of
-// size 1 an operand is repeated.
+// Elementwise ops, generated from elementwise.def, with where and cast. Operands have the result's rank; along an axis
+// of size 1 an operand is repeated.
 #include <algorithm>
 #include <array>
 
@@ -18,8 +18,8 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
     const int ia = i - (rank - a.rank()), ib = i - (rank - b.rank());
     const auto na = ia < 0 ? 1 : a[ia], nb = ib < 0 ? 1 : b[ib];
     if (na != nb && na != 1 && nb != 1)
-      throw Error("shapes " + to_string(a) + " and " + to_string(b) + " do not broadcast: " + std::to_string(na) + " and " +
-                  std::to_string(nb) + " at axis " + std::to_string(i));
+      throw Error("shapes " + to_string(a) + " and " + to_string(b) + " do not broadcast: " + std::to_string(na) +
+                  " and " + std::to_string(nb) + " at axis " + std::to_string(i));
     out.push_back(na == 1 ? nb : na);
   }
   return out;
@@ -68,9 +68,9 @@ Tensor formula(Op op, std::vector<Operand> operands) {
   Tensor name(const Operand& a, const Operand& b) { return formula(Op::name, {a, b}); }
 #define WINDROW_TERNARY(name, ...) \
   Tensor name(const Operand& a, const Operand& b, const Operand& c) { return formula(Op::name, {a, b, c}); }
-#define WINDROW_QUINARY(name, ...)                                                                       \
+#define WINDROW_QUINARY(name, ...)                                                                        \
   Tensor name(const Operand& a, const Operand& b, const Operand& c, const Operand& d, const Operand& e) { \
-    return formula(Op::name, {a, b, c, d, e});                                                           \
+    return formula(Op::name, {a, b, c, d, e});                                                            \
   }
 #define WINDROW_COMPARE(name, ...) \
   Tensor name(const Operand& a, const Operand& b) { return formula(Op::name, {a, b}); }
@@ -134,7 +134,10 @@ Spec infer_formula(std::span<const Spec> in, const Attrs&) {
     if (s.dtype != in[0].dtype)
       refuse("operand types differ: " + to_string(in[0]) + " and " + to_string(s) + "; cast one of them");
     if (!allowed(types, s.dtype))
-      refuse(std::string("works on ") + (types == FLOATS ? "f32 and f64" : types == NUMBERS ? "f32, f64 and i32" : "bool") +
+      refuse(std::string("works on ") +
+             (types == FLOATS    ? "f32 and f64"
+              : types == NUMBERS ? "f32, f64 and i32"
+                                 : "bool") +
              ", the operand is " + to_string(s) + "; cast it");
   }
   return {compares ? DType::boolean : in[0].dtype, common_shape(in)};
@@ -165,26 +168,26 @@ std::vector<Tensor> summed(const Gradient& of, std::vector<Tensor> gradients) {
 // The gradients are expressions of the row over its operands, y and g.
 #define NO_GRADIENT Tensor()
 #define DOMAIN(low, high)
-#define WINDROW_UNARY(name, types, doc, formula, dx, ...)             \
-  std::vector<Tensor> gradient_of_##name(const Gradient& of) {        \
+#define WINDROW_UNARY(name, types, doc, formula, dx, ...)                \
+  std::vector<Tensor> gradient_of_##name(const Gradient& of) {           \
     [[maybe_unused]] const Tensor &x = of.in[0], &y = of.out, &g = of.g; \
-    return summed(of, {dx});                                          \
+    return summed(of, {dx});                                             \
   }
-#define WINDROW_BINARY(name, types, doc, formula, da, db, ...)                       \
-  std::vector<Tensor> gradient_of_##name(const Gradient& of) {                       \
+#define WINDROW_BINARY(name, types, doc, formula, da, db, ...)                          \
+  std::vector<Tensor> gradient_of_##name(const Gradient& of) {                          \
     [[maybe_unused]] const Tensor &a = of.in[0], &b = of.in[1], &y = of.out, &g = of.g; \
-    return summed(of, {da, db});                                                     \
+    return summed(of, {da, db});                                                        \
   }
-#define WINDROW_TERNARY(name, types, doc, formula, da, db, dc, ...)                                     \
-  std::vector<Tensor> gradient_of_##name(const Gradient& of) {                                          \
+#define WINDROW_TERNARY(name, types, doc, formula, da, db, dc, ...)                                    \
+  std::vector<Tensor> gradient_of_##name(const Gradient& of) {                                         \
     [[maybe_unused]] const Tensor &a = of.in[0], &b = of.in[1], &c = of.in[2], &y = of.out, &g = of.g; \
-    return summed(of, {da, db, dc});                                                                    \
+    return summed(of, {da, db, dc});                                                                   \
   }
-#define WINDROW_QUINARY(name, types, doc, formula, da, db, dc, dd, de, ...)                                            \
-  std::vector<Tensor> gradient_of_##name(const Gradient& of) {                                                         \
-    [[maybe_unused]] const Tensor &a = of.in[0], &b = of.in[1], &c = of.in[2], &d = of.in[3], &e = of.in[4], &y = of.out, \
-                                  &g = of.g;                                                                           \
-    return summed(of, {da, db, dc, dd, de});                                                                           \
+#define WINDROW_QUINARY(name, types, doc, formula, da, db, dc, dd, de, ...)                                  \
+  std::vector<Tensor> gradient_of_##name(const Gradient& of) {                                               \
+    [[maybe_unused]] const Tensor &a = of.in[0], &b = of.in[1], &c = of.in[2], &d = of.in[3], &e = of.in[4], \
+                                  &y = of.out, &g = of.g;                                                    \
+    return summed(of, {da, db, dc, dd, de});                                                                 \
   }
 #include "windrow/elementwise.def"
 #undef NO_GRADIENT
@@ -193,7 +196,8 @@ std::vector<Tensor> summed(const Gradient& of, std::vector<Tensor> gradients) {
 Spec infer_where(std::span<const Spec> in, const Attrs&) {
   expect_operands(in, 3);
   if (in[0].dtype != DType::boolean) refuse("the condition must be bool, is " + to_string(in[0]));
-  if (in[1].dtype != in[2].dtype) refuse("the choices differ in type: " + to_string(in[1]) + " and " + to_string(in[2]));
+  if (in[1].dtype != in[2].dtype)
+    refuse("the choices differ in type: " + to_string(in[1]) + " and " + to_string(in[2]));
   return {in[1].dtype, common_shape(in)};
 }
 
@@ -227,7 +231,8 @@ std::vector<Tensor> gradient_of_cast(const Gradient& of) {
 
 const OpDef kOpDefs[] = {
 #include "windrow/elementwise.def"
-    {Op::where, "where", infer_where, elementwise_axes, gradient_of_where, "the second where the first holds, else the third"},
+    {Op::where, "where", infer_where, elementwise_axes, gradient_of_where,
+     "the second where the first holds, else the third"},
     {Op::cast, "cast", infer_cast, elementwise_axes, gradient_of_cast, "the same number in another type"},
 };
 

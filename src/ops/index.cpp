@@ -8,12 +8,14 @@ using ir::Op;
 Tensor gather(const Tensor& x, const Tensor& indices, int axis, std::source_location where) {
   return ir::apply(Op::gather, {x, indices}, {{ops::normalise_axis(axis, x.rank(), "gather", where)}, {}, {}}, where);
 }
-Tensor scatter_add(const Tensor& base, const Tensor& indices, const Tensor& updates, int axis, std::source_location where) {
+Tensor scatter_add(const Tensor& base, const Tensor& indices, const Tensor& updates, int axis,
+                   std::source_location where) {
   return ir::apply(Op::scatter_add, {base, indices, updates},
                    {{ops::normalise_axis(axis, base.rank(), "scatter_add", where)}, {}, {}}, where);
 }
 Tensor take_along(const Tensor& x, const Tensor& indices, int axis, std::source_location where) {
-  return ir::apply(Op::take_along, {x, indices}, {{ops::normalise_axis(axis, x.rank(), "take_along", where)}, {}, {}}, where);
+  return ir::apply(Op::take_along, {x, indices}, {{ops::normalise_axis(axis, x.rank(), "take_along", where)}, {}, {}},
+                   where);
 }
 Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype, std::source_location where) {
   return ir::apply(Op::one_hot, {indices}, {{classes, static_cast<std::int64_t>(dtype)}, {}, {}}, where);
@@ -74,7 +76,8 @@ Spec infer_scatter_add(std::span<const Spec> in, const Attrs& attrs) {
   if (in[1].shape.rank() != 1) refuse("the indices must have one axis, are " + to_string(in[1]));
   want[static_cast<int>(attrs.ints[0])] = in[1].shape[0];
   if (!(in[2].shape == want) || in[2].dtype != in[0].dtype)
-    refuse("the updates must be " + to_string(Spec{in[0].dtype, want}) + " for base " + to_string(in[0]) + ", are " + to_string(in[2]));
+    refuse("the updates must be " + to_string(Spec{in[0].dtype, want}) + " for base " + to_string(in[0]) + ", are " +
+           to_string(in[2]));
   return in[0];
 }
 
@@ -100,10 +103,11 @@ void expect_along(const Spec& x, const Spec& indices, const Attrs& attrs) {
   expect_indices(indices);
   expect_axis(attrs.ints[0], x.shape.rank());
   Shape want = x.shape;
-  if (indices.shape.rank() == want.rank()) want[static_cast<int>(attrs.ints[0])] = indices.shape[static_cast<int>(attrs.ints[0])];
+  if (indices.shape.rank() == want.rank())
+    want[static_cast<int>(attrs.ints[0])] = indices.shape[static_cast<int>(attrs.ints[0])];
   if (!(want == indices.shape))
-    refuse("the indices " + to_string(indices.shape) + " must have the sizes of " + to_string(x.shape) + " but along axis " +
-           std::to_string(attrs.ints[0]));
+    refuse("the indices " + to_string(indices.shape) + " must have the sizes of " + to_string(x.shape) +
+           " but along axis " + std::to_string(attrs.ints[0]));
 }
 
 Spec infer_take_along(std::span<const Spec> in, const Attrs& attrs) {
@@ -124,7 +128,8 @@ AxisMap along_axes(const Spec&, std::span<const Spec> in, const Attrs& attrs) {
 
 std::vector<Tensor> gradient_of_take_along(const Gradient& of) {
   const Tensor& x = of.in[0];
-  return {ir::apply(Op::put_along, {of.in[1], of.g}, {{of.attrs.ints[0], x.shape()[static_cast<int>(of.attrs.ints[0])]}, {}, {}},
+  return {ir::apply(Op::put_along, {of.in[1], of.g},
+                    {{of.attrs.ints[0], x.shape()[static_cast<int>(of.attrs.ints[0])]}, {}, {}},
                     std::source_location::current()),
           {}};
 }
@@ -191,7 +196,8 @@ std::vector<Tensor> gradient_of_embedding_sum(const Gradient& of) {
           {}};
 }
 
-// ---- embedding_grad(indices [rows,k], g [rows,width]) -> [n,width]: row g[r] added at each of indices[r]; ints[0] is n
+// ---- embedding_grad(indices [rows,k], g [rows,width]) -> [n,width]: row g[r] added at each of indices[r]; ints[0] is
+// n
 Spec infer_embedding_grad(std::span<const Spec> in, const Attrs& attrs) {
   expect_operands(in, 2);
   expect_ints(attrs, 1);
@@ -209,11 +215,14 @@ std::vector<Tensor> gradient_of_embedding_grad(const Gradient& of) { return {{},
 
 const OpDef kOpDefs[] = {
     {Op::gather, "gather", infer_gather, gather_axes, gradient_of_gather, "rows chosen by index along an axis"},
-    {Op::scatter_add, "scatter_add", infer_scatter_add, scatter_axes, gradient_of_scatter_add, "rows added at indices along an axis"},
-    {Op::take_along, "take_along", infer_take_along, along_axes, gradient_of_take_along, "one pick an element along an axis"},
+    {Op::scatter_add, "scatter_add", infer_scatter_add, scatter_axes, gradient_of_scatter_add,
+     "rows added at indices along an axis"},
+    {Op::take_along, "take_along", infer_take_along, along_axes, gradient_of_take_along,
+     "one pick an element along an axis"},
     {Op::put_along, "put_along", infer_put_along, along_axes, gradient_of_put_along, "the adjoint of take_along"},
     {Op::one_hot, "one_hot", infer_one_hot, leading_axes, no_gradient, "1 at the index, 0 elsewhere"},
-    {Op::embedding_sum, "embedding_sum", infer_embedding_sum, embedding_axes, gradient_of_embedding_sum, "sum of table rows"},
+    {Op::embedding_sum, "embedding_sum", infer_embedding_sum, embedding_axes, gradient_of_embedding_sum,
+     "sum of table rows"},
     {Op::embedding_grad, "embedding_grad", infer_embedding_grad, embedding_grad_axes, gradient_of_embedding_grad,
      "the adjoint of embedding_sum in its table"},
 };

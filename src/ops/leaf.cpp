@@ -23,7 +23,8 @@ std::int64_t Tensor::size(int axis) const {
   return shape()[ops::normalise_axis(axis, rank(), "size", std::source_location::current())];
 }
 
-State::State(const Array& initial, std::string name) : variable_(std::make_shared<ir::Variable>(std::move(name), initial)) {}
+State::State(const Array& initial, std::string name)
+    : variable_(std::make_shared<ir::Variable>(std::move(name), initial)) {}
 
 const std::string& State::name() const { return variable_->name; }
 const Spec& State::spec() const { return variable_->spec; }
@@ -31,8 +32,8 @@ Array State::value() const { return variable_->value.clone(); }
 
 void State::set(const Array& value, std::source_location where) {
   if (value.dtype() != spec().dtype || !(value.shape() == shape()))
-    fail(where, "set: state " + (name().empty() ? "" : "'" + name() + "' ") + "is " + to_string(spec()) + ", the value is " +
-                    to_string(Spec{value.dtype(), value.shape()}));
+    fail(where, "set: state " + (name().empty() ? "" : "'" + name() + "' ") + "is " + to_string(spec()) +
+                    ", the value is " + to_string(Spec{value.dtype(), value.shape()}));
   variable_->value.copy_from(value);
 }
 

@@ -34,7 +34,8 @@ Tensor Random::normal(const Shape& shape, DType dtype, std::source_location wher
   return draw(*this, "normal", 0, shape, dtype, where);
 }
 Tensor Random::bernoulli(double probability, const Shape& shape, std::source_location where) const {
-  if (!(probability >= 0 && probability <= 1)) fail(where, "bernoulli: the probability is " + std::to_string(probability));
+  if (!(probability >= 0 && probability <= 1))
+    fail(where, "bernoulli: the probability is " + std::to_string(probability));
   return draw(*this, "bernoulli", probability, shape, DType::boolean, where);
 }
 
@@ -56,9 +57,7 @@ Spec infer_random(std::span<const Spec> in, const Attrs& attrs) {
   return out;
 }
 
-AxisMap no_axes(const Spec&, std::span<const Spec> in, const Attrs&) {
-  return {std::vector<Dims>(in.size())};
-}
+AxisMap no_axes(const Spec&, std::span<const Spec> in, const Attrs&) { return {std::vector<Dims>(in.size())}; }
 
 const OpDef kOpDefs[] = {
     {Op::random, "random", infer_random, no_axes, no_gradient, "random numbers from a counter"},

@@ -1,4 +1,5 @@
-// Reductions over axes. In the graph the result keeps the rank, with size 1 along the reduced axes (attrs.ints, ascending).
+// Reductions over axes. In the graph the result keeps the rank, with size 1 along the reduced axes (attrs.ints,
+// ascending).
 #include <algorithm>
 
 #include "ops/define.h"
@@ -27,7 +28,8 @@ Tensor drop_axes(const Tensor& x, const std::vector<std::int64_t>& axes, const s
   return reshape(x, shape, where);
 }
 
-Tensor reduce(Op op, const char* name, const Tensor& x, const Axes& axes, Keep keep, const std::source_location& where) {
+Tensor reduce(Op op, const char* name, const Tensor& x, const Axes& axes, Keep keep,
+              const std::source_location& where) {
   const auto list = normalise(axes, x.rank(), name, where);
   Tensor y = list.empty() && op != Op::reduce_argmax && op != Op::reduce_argmin
                  ? x
@@ -50,9 +52,11 @@ WINDROW_REDUCE(argmin, reduce_argmin)
 #undef WINDROW_REDUCE
 
 Tensor mean(const Tensor& x, const Axes& axes, Keep keep, std::source_location where) {
-  if (!is_floating(x.dtype())) fail(where, "mean: works on f32 and f64, the operand is " + to_string(x.spec()) + "; cast it");
+  if (!is_floating(x.dtype()))
+    fail(where, "mean: works on f32 and f64, the operand is " + to_string(x.spec()) + "; cast it");
   const Tensor total = reduce(Op::reduce_sum, "mean", x, axes, Keep::yes, where);
-  const double n = static_cast<double>(x.shape().count()) / static_cast<double>(std::max<std::int64_t>(total.shape().count(), 1));
+  const double n =
+      static_cast<double>(x.shape().count()) / static_cast<double>(std::max<std::int64_t>(total.shape().count(), 1));
   const Tensor y = mul(Operand(total, where), Operand(1.0 / n, where));
   return keep == Keep::yes ? y : drop_axes(y, normalise(axes, x.rank(), "mean", where), where);
 }
@@ -86,14 +90,16 @@ Shape reduced_shape(const Spec& x, const Attrs& attrs) {
 
 Spec infer_reduce(std::span<const Spec> in, const Attrs& attrs) {
   expect_operands(in, 1);
-  if (!is_floating(in[0].dtype) && in[0].dtype != DType::i32) refuse("works on f32, f64 and i32, the operand is " + to_string(in[0]));
+  if (!is_floating(in[0].dtype) && in[0].dtype != DType::i32)
+    refuse("works on f32, f64 and i32, the operand is " + to_string(in[0]));
   return {in[0].dtype, reduced_shape(in[0], attrs)};
 }
 
 Spec infer_arg(std::span<const Spec> in, const Attrs& attrs) {
   const Spec spec = infer_reduce(in, attrs);
   for (auto axis : attrs.ints)
-    if (in[0].shape[static_cast<int>(axis)] == 0) refuse("no element to choose from along axis " + std::to_string(axis) + " of " + to_string(in[0]));
+    if (in[0].shape[static_cast<int>(axis)] == 0)
+      refuse("no element to choose from along axis " + std::to_string(axis) + " of " + to_string(in[0]));
   return {DType::i32, spec.shape};
 }
 
@@ -117,7 +123,8 @@ std::vector<Tensor> gradient_of_max(const Gradient& of) {
   return {hit * (of.g / sum(hit, axes, Keep::yes))};
 }
 
-// Exact where no element is zero; where one is, x / x would lose it, so the product of the others is formed by position.
+// Exact where no element is zero; where one is, x / x would lose it, so the product of the others is formed by
+// position.
 std::vector<Tensor> gradient_of_prod(const Gradient& of) {
   const Tensor& x = of.in[0];
   std::vector<int> axes(of.attrs.ints.begin(), of.attrs.ints.end());
@@ -130,11 +137,15 @@ std::vector<Tensor> gradient_of_prod(const Gradient& of) {
 
 const OpDef kOpDefs[] = {
     {Op::reduce_sum, "reduce_sum", infer_reduce, reduce_axes<true>, gradient_of_sum, "sum over axes"},
-    {Op::reduce_max, "reduce_max", infer_reduce, reduce_axes<false>, gradient_of_max, "largest over axes; equal ones share the gradient"},
-    {Op::reduce_min, "reduce_min", infer_reduce, reduce_axes<false>, gradient_of_max, "smallest over axes; equal ones share the gradient"},
+    {Op::reduce_max, "reduce_max", infer_reduce, reduce_axes<false>, gradient_of_max,
+     "largest over axes; equal ones share the gradient"},
+    {Op::reduce_min, "reduce_min", infer_reduce, reduce_axes<false>, gradient_of_max,
+     "smallest over axes; equal ones share the gradient"},
     {Op::reduce_prod, "reduce_prod", infer_reduce, reduce_axes<false>, gradient_of_prod, "product over axes"},
-    {Op::reduce_argmax, "reduce_argmax", infer_arg, reduce_axes<false>, no_gradient, "index of the first largest over axes"},
-    {Op::reduce_argmin, "reduce_argmin", infer_arg, reduce_axes<false>, no_gradient, "index of the first smallest over axes"},
+    {Op::reduce_argmax, "reduce_argmax", infer_arg, reduce_axes<false>, no_gradient,
+     "index of the first largest over axes"},
+    {Op::reduce_argmin, "reduce_argmin", infer_arg, reduce_axes<false>, no_gradient,
+     "index of the first smallest over axes"},
 };
 
 }  // namespace

@@ -30,8 +30,8 @@ Tensor reshape(const Tensor& x, const Shape& given, std::source_location where) 
   }
   if (unknown >= 0) {
     if (known == 0 || x.shape().count() % known != 0)
-      fail(where, "reshape: cannot view " + to_string(x.shape()) + " (" + std::to_string(x.shape().count()) + " elements) as " +
-                      to_string(given));
+      fail(where, "reshape: cannot view " + to_string(x.shape()) + " (" + std::to_string(x.shape().count()) +
+                      " elements) as " + to_string(given));
     shape[unknown] = x.shape().count() / known;
   }
   if (shape == x.shape()) return x;
@@ -71,7 +71,8 @@ Tensor expand_dims(const Tensor& x, int axis, std::source_location where) {
 Tensor squeeze(const Tensor& x, int axis, std::source_location where) {
   const int at = ops::normalise_axis(axis, x.rank(), "squeeze", where);
   if (x.shape()[at] != 1)
-    fail(where, "squeeze: axis " + std::to_string(at) + " of " + to_string(x.shape()) + " has size " + std::to_string(x.shape()[at]) + ", not 1");
+    fail(where, "squeeze: axis " + std::to_string(at) + " of " + to_string(x.shape()) + " has size " +
+                    std::to_string(x.shape()[at]) + ", not 1");
   Shape shape = x.shape();
   shape.erase(at);
   return reshape(x, shape, where);
@@ -87,11 +88,13 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape, std::source_location wh
   return ir::apply(Op::broadcast, {y}, {to_ints(shape), {}, {}}, where);
 }
 
-Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, std::int64_t step, std::source_location where) {
+Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, std::int64_t step,
+             std::source_location where) {
   const int at = ops::normalise_axis(axis, x.rank(), "slice", where);
   const auto n = x.shape()[at];
   if (step == 0) fail(where, "slice: the step is 0");
-  step = std::clamp(step, -std::max<std::int64_t>(n, 1), std::max<std::int64_t>(n, 1));  // a longer one takes the first element too
+  step = std::clamp(step, -std::max<std::int64_t>(n, 1),
+                    std::max<std::int64_t>(n, 1));  // a longer one takes the first element too
   const auto lowest = step > 0 ? std::int64_t{0} : std::int64_t{-1}, highest = step > 0 ? n : n - 1;
   // INT64_MIN/MAX stand for "from the end" and "to the end", as a missing bound does in Python.
   auto bound = [&](std::int64_t v) { return std::clamp(v < 0 && v > -n - 1 ? v + n : v, lowest, highest); };
@@ -219,12 +222,12 @@ Spec infer_slice(std::span<const Spec> in, const Attrs& attrs) {
   for (int i = 0; i < rank; ++i) {
     const auto n = in[0].shape[i];
     if (counts[i] < 0 || counts[i] > n || starts[i] < 0 || std::abs(steps[i]) > std::max<std::int64_t>(n, 1))
-      refuse("start " + std::to_string(starts[i]) + ", count " + std::to_string(counts[i]) + ", step " + std::to_string(steps[i]) +
-             " do not fit axis " + std::to_string(i) + " of " + to_string(in[0].shape));
+      refuse("start " + std::to_string(starts[i]) + ", count " + std::to_string(counts[i]) + ", step " +
+             std::to_string(steps[i]) + " do not fit axis " + std::to_string(i) + " of " + to_string(in[0].shape));
     const auto last = starts[i] + (counts[i] - 1) * steps[i];
     if (counts[i] < 0 || steps[i] == 0 || (counts[i] > 0 && (starts[i] < 0 || starts[i] >= n || last < 0 || last >= n)))
-      refuse("elements " + std::to_string(starts[i]) + " to " + std::to_string(last) + " are outside axis " + std::to_string(i) +
-             " of " + to_string(in[0].shape));
+      refuse("elements " + std::to_string(starts[i]) + " to " + std::to_string(last) + " are outside axis " +
+             std::to_string(i) + " of " + to_string(in[0].shape));
   }
   return {in[0].dtype, counts};
 }
@@ -340,7 +343,8 @@ std::vector<Tensor> gradient_of_pad(const Gradient& of) {
 const OpDef kOpDefs[] = {
     {Op::reshape, "reshape", infer_reshape, reshape_axes, gradient_of_reshape, "the same elements in another shape"},
     {Op::permute, "permute", infer_permute, permute_axes, gradient_of_permute, "axes in another order"},
-    {Op::broadcast, "broadcast", infer_broadcast, same_size_axes, gradient_of_broadcast, "repeated along axes of size 1"},
+    {Op::broadcast, "broadcast", infer_broadcast, same_size_axes, gradient_of_broadcast,
+     "repeated along axes of size 1"},
     {Op::slice, "slice", infer_slice, slice_axes, gradient_of_slice, "some elements along each axis"},
     {Op::concat, "concat", infer_concat, concat_axes, gradient_of_concat, "one after the other along an axis"},
     {Op::pad, "pad", infer_pad, same_size_axes, gradient_of_pad, "a value put round the elements"},

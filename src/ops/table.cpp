@@ -44,7 +44,8 @@ namespace wr::ops {
 
 int normalise_axis(int axis, int rank, const char* op, const std::source_location& where) {
   if (axis < -rank || axis >= rank)
-    fail(where, std::string(op) + ": axis " + std::to_string(axis) + " is out of range for rank " + std::to_string(rank));
+    fail(where,
+         std::string(op) + ": axis " + std::to_string(axis) + " is out of range for rank " + std::to_string(rank));
   return axis < 0 ? axis + rank : axis;
 }
 

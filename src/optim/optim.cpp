@@ -100,7 +100,7 @@ std::vector<State> Optimiser::states() const {
   return all;
 }
 
-State& Optimiser::memory(const State& parameter, const std::string& kind) {
+State Optimiser::memory(const State& parameter, const std::string& kind) {
   for (Memory& m : memories_)
     if (same(m.parameter, parameter) && m.kind == kind) return m.state;
   const Array zeros = Array::zeros(parameter.shape(), parameter.spec().dtype);

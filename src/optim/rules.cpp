@@ -37,7 +37,7 @@ void Sgd::update(const Slot& slot) {
   const Tensor p(slot.parameter), g = decayed_gradient(slot);
   Tensor direction = g;
   if (options_.momentum != 0) {
-    State& velocity = memory(slot.parameter, "velocity");
+    const State velocity = memory(slot.parameter, "velocity");
     const Tensor v = muladd(Operand(Tensor(velocity), where), options_.momentum, g);
     velocity.assign(v, where);
     direction = options_.nesterov ? muladd(Operand(v, where), options_.momentum, g) : v;

@@ -76,7 +76,8 @@ std::vector<Tensor> grad(const Tensor& loss, const std::vector<Tensor>& wrt, std
     fail(where, "grad: the loss must have one element, is " + to_string(loss.spec()) + "; sum or mean it");
   if (!is_floating(loss.dtype())) fail(where, "grad: the loss must be f32 or f64, is " + to_string(loss.spec()));
   for (const Tensor& t : wrt) {
-    if (!t || t.graph() != loss.graph()) fail(where, "grad: a tensor to differentiate by is not part of the loss's trace");
+    if (!t || t.graph() != loss.graph())
+      fail(where, "grad: a tensor to differentiate by is not part of the loss's trace");
     if (!is_floating(t.dtype())) fail(where, "grad: cannot differentiate by " + to_string(t.spec()));
   }
   struct Restore {

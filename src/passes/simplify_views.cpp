@@ -129,7 +129,7 @@ int slice_of_slice(Simplifier& s, int id) {
   const Slice inner = Slice::of(s[x]);
   for (int i = 0; i < slice.starts.rank(); ++i) {
     slice.starts[i] = slice.counts[i] ? inner.starts[i] + slice.starts[i] * inner.steps[i] : 0;
-    slice.steps[i] *= inner.steps[i];
+    slice.steps[i] = slice.counts[i] > 1 ? slice.steps[i] * inner.steps[i] : 1;
   }
   return s.make(Op::slice, {operand(s, x)}, slice.attrs());
 }

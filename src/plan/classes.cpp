@@ -43,7 +43,8 @@ AxisClasses::AxisClasses(const ir::Graph& graph) {
       const int in = first_[static_cast<std::size_t>(node.inputs[k])];
       for (int a = 0; a < map.operand[k].rank(); ++a) {
         const auto to = map.operand[k][a];
-        if (to >= 0 && specs[k].shape[a] > 1) unions.join(in + a, first_[static_cast<std::size_t>(i)] + static_cast<int>(to));
+        if (to >= 0 && specs[k].shape[a] > 1)
+          unions.join(in + a, first_[static_cast<std::size_t>(i)] + static_cast<int>(to));
         if (to <= ir::kReduced && specs[k].shape[a] > 1) reduced[static_cast<std::size_t>(i)].push_back(in + a);
       }
     }

@@ -11,12 +11,14 @@ class AxisClasses {
  public:
   explicit AxisClasses(const ir::Graph& graph);
   /// The class of a node's axis; -1 for axes of size 1.
-  int of(int node, int axis) const { return class_[static_cast<std::size_t>(first_[static_cast<std::size_t>(node)] + axis)]; }
+  int of(int node, int axis) const {
+    return class_[static_cast<std::size_t>(first_[static_cast<std::size_t>(node)] + axis)];
+  }
   /// The classes whose strips would hold most of the work, most first; at most `most`.
   std::vector<int> heaviest(int most) const;
 
  private:
-  std::vector<int> first_;   // of each node's axes in class_
+  std::vector<int> first_;  // of each node's axes in class_
   std::vector<int> class_;
   std::vector<double> weight_;  // by class
 };

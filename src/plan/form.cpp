@@ -1,5 +1,5 @@
-// Forming regions: nodes are taken in the order of the graph; each goes to the earliest phase in which it can be computed,
-// along the axis that lets it go on in the strips of its operands.
+// Forming regions: nodes are taken in the order of the graph; each goes to the earliest phase in which it can be
+// computed, along the axis that lets it go on in the strips of its operands.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -37,9 +37,9 @@ class Former {
  private:
   // What is known of a node of the new graph beside its placement.
   struct Info {
-    int ready = 0;             // first phase in which the whole value can be read
-    bool can_share = false;    // each lane may compute it for itself,
-    int share_ready = 0;       // from this phase on
+    int ready = 0;               // first phase in which the whole value can be read
+    bool can_share = false;      // each lane may compute it for itself,
+    int share_ready = 0;         // from this phase on
     std::vector<int> shared_in;  // phases whose lanes do
   };
 
@@ -81,7 +81,8 @@ class Former {
     return id;
   }
 
-  // ---- where a node goes ------------------------------------------------------------------------------------------------
+  // ---- where a node goes
+  // ------------------------------------------------------------------------------------------------
 
   void settle(int old, int id) {
     const Op op = node(id).op;
@@ -112,9 +113,12 @@ class Former {
     place(id).axis = best_axis;
     place(id).phase = best_phase;
     info(id).ready = best_phase + 1;
+    if (node(id).gradient && node(id).copy == 0) backward_phase_ = best_phase;
   }
 
-  bool inside_region(int id) { return place(id).phase >= 0 && place(id).home != Home::view && place(id).home != Home::leaf; }
+  bool inside_region(int id) {
+    return place(id).phase >= 0 && place(id).home != Home::view && place(id).home != Home::leaf;
+  }
 
   void set_shareable(int id) {
     const Node& n = node(id);
@@ -159,7 +163,8 @@ class Former {
         return list;
       }
     }
-    for (std::size_t k = 0; k < n.inputs.size(); ++k) inherit(n, map, k, [&](int axis) {
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      inherit(n, map, k, [&](int axis) {
         if (!(defer && is_total(axis))) offer(axis);
       });
     if (fits_flat(id)) offer(kFlat);
@@ -174,8 +179,9 @@ class Former {
     return list;
   }
 
-  /// A contraction whose result outweighs its operands, such as the gradient of a wide layer's weights: let the operands
-  /// cross to the next phase, where each lane computes its rows of the result, instead of every lane's part of all of it.
+  /// A contraction whose result outweighs its operands, such as the gradient of a wide layer's weights: let the
+  /// operands cross to the next phase, where each lane computes its rows of the result, instead of every lane's part of
+  /// all of it.
   bool better_later(const Node& n) {
     if (n.op != Op::einsum) return false;
     std::int64_t operands = 0;
@@ -237,12 +243,14 @@ class Former {
     return true;
   }
 
-  // ---- when ---------------------------------------------------------------------------------------------------------------
+  // ---- when
+  // ---------------------------------------------------------------------------------------------------------------
 
   /// The first phase in which the node can be computed in strips along the axis.
   int earliest(int id, int axis) {
     const Node& n = node(id);
-    int phase = 0;
+    // What a checkpoint computes again could be computed early, but is made for the gradients that come next.
+    int phase = n.copy != 0 ? backward_phase_ : 0;
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
       const int in = n.inputs[k];
       if (place(in).home == Home::leaf) continue;
@@ -265,7 +273,8 @@ class Former {
     return place(in).axis == aligned_axis(*out_, id, operand, axis);
   }
 
-  // ---- results --------------------------------------------------------------------------------------------------------------
+  // ---- results
+  // --------------------------------------------------------------------------------------------------------------
 
   /// Gives states and outputs their values: in place where nobody still needs the old one, else by a copy at the end.
   void place_results(Schedule& s) {
@@ -292,7 +301,8 @@ class Former {
       const auto at = std::find(s.states.begin(), s.states.end(), u.state);
       settle_result(u.value, Home::state, static_cast<int>(at - s.states.begin()));
     }
-    for (std::size_t i = 0; i < out_->outputs.size(); ++i) settle_result(out_->outputs[i], Home::output, static_cast<int>(i));
+    for (std::size_t i = 0; i < out_->outputs.size(); ++i)
+      settle_result(out_->outputs[i], Home::output, static_cast<int>(i));
   }
 
   /// May the node's strips be written over the state's old value? Only if every other reader is done by then.
@@ -311,7 +321,8 @@ class Former {
         if (p.phase < 0) continue;
         if (p.phase > place(id).phase) return false;
         if (p.phase < place(id).phase) continue;
-        const bool same_rows = p.axis == place(id).axis && aligned_axis(*out_, user, static_cast<int>(k), p.axis) == p.axis;
+        const bool same_rows =
+            p.axis == place(id).axis && aligned_axis(*out_, user, static_cast<int>(k), p.axis) == p.axis;
         if (!same_rows || user > id || !same_extent(user, id)) return false;
       }
     }
@@ -339,7 +350,9 @@ class Former {
     return false;
   }
 
-  bool same_extent(int a, int b) { return extent(a) == extent(b) && (place(a).axis == kFlat) == (place(b).axis == kFlat); }
+  bool same_extent(int a, int b) {
+    return extent(a) == extent(b) && (place(a).axis == kFlat) == (place(b).axis == kFlat);
+  }
 
   std::int64_t extent(int id) {
     const Node& n = node(id);
@@ -404,7 +417,8 @@ class Former {
           work.push_back(in);
         } else if (place(in).phase == phase && joins(id, static_cast<int>(k), axis)) {
           work.push_back(in);
-        } else if (info(in).can_share && info(in).share_ready <= phase && !(place(in).phase >= 0 && info(in).ready <= phase && place(in).whole)) {
+        } else if (info(in).can_share && info(in).share_ready <= phase &&
+                   !(place(in).phase >= 0 && info(in).ready <= phase && place(in).whole)) {
           share(share, in, phase);
         } else {
           need_whole(in);
@@ -429,7 +443,8 @@ class Former {
       if (p.phase < 0) continue;
       const bool flat = p.axis == kFlat || p.axis == kFlatTotal;
       Phase& phase = phase_at(p.phase);
-      const auto [it, fresh] = regions.emplace(std::tuple(p.phase, extent(id), flat), static_cast<int>(phase.regions.size()));
+      const auto [it, fresh] =
+          regions.emplace(std::tuple(p.phase, extent(id), flat), static_cast<int>(phase.regions.size()));
       if (fresh) {
         phase.regions.emplace_back();
         phase.regions.back().extent = extent(id);
@@ -450,6 +465,7 @@ class Former {
   std::vector<int> rename_;  // given node -> new node
   std::vector<Placement> place_;
   std::vector<Info> info_;
+  int backward_phase_ = 0;  // of the latest gradient
 };
 
 }  // namespace

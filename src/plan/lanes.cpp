@@ -54,7 +54,8 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b;
 
 void choose_strip(const Schedule& s, Region& region, const Options& o) {
   std::int64_t rows = 1;
-  for (std::size_t i = 0; i + 1 < region.row_begin.size(); ++i) rows = std::max(rows, region.row_begin[i + 1] - region.row_begin[i]);
+  for (std::size_t i = 0; i + 1 < region.row_begin.size(); ++i)
+    rows = std::max(rows, region.row_begin[i + 1] - region.row_begin[i]);
   const Traffic t = traffic_of(s, region);
   if (region.flat || t.flops_row == 0 || t.row_bytes <= 64) {
     // Nothing but sweeps: strips whose values stay in the first-level cache.
@@ -89,6 +90,14 @@ bool interleaved(const ir::Graph& g, int id, int axis, int lanes) {
   return run < 4096;
 }
 
+/// Time to write and read again what outlives its strip.
+double kept_ns(const Schedule& s, const Options& o) {
+  double bytes = 0;
+  for (std::size_t i = 0; i < s.place.size(); ++i)
+    if (s.place[i].home == Home::arena && s.place[i].phase >= 0) bytes += bytes_of(*s.graph, static_cast<int>(i));
+  return bytes / s.lanes * (bytes / s.lanes < 0.5 * static_cast<double>(o.l2_bytes) ? 0.01 : 0.05);
+}
+
 /// Time lost to bytes that one core wrote and another reads (measured: 10-20 GB/s), all lanes at once.
 double crossing_ns(const Schedule& s) {
   const ir::Graph& g = *s.graph;
@@ -102,7 +111,8 @@ double crossing_ns(const Schedule& s) {
       std::vector<int> read_whole;
       for (const Member& m : r.members) {
         if (is_total(m.axis)) ns += 2 * remote * bytes_of(g, m.node);
-        if (s.place[static_cast<std::size_t>(m.node)].whole && interleaved(g, m.node, m.axis, r.lanes())) ns += contended * bytes_of(g, m.node);
+        if (s.place[static_cast<std::size_t>(m.node)].whole && interleaved(g, m.node, m.axis, r.lanes()))
+          ns += contended * bytes_of(g, m.node);
         for (std::size_t k = 0; k < g[m.node].inputs.size(); ++k) {
           int in = g[m.node].inputs[k];
           const int axis = aligned_axis(g, m.node, static_cast<int>(k), m.axis);
@@ -118,7 +128,8 @@ double crossing_ns(const Schedule& s) {
       std::sort(read_whole.begin(), read_whole.end());
       read_whole.erase(std::unique(read_whole.begin(), read_whole.end()), read_whole.end());
       for (int in : read_whole)
-        if (updated[static_cast<std::size_t>(in)] || s.place[static_cast<std::size_t>(in)].home != Home::leaf) ns += remote * bytes_of(g, in);
+        if (updated[static_cast<std::size_t>(in)] || s.place[static_cast<std::size_t>(in)].home != Home::leaf)
+          ns += remote * bytes_of(g, in);
     }
   return ns;
 }
@@ -131,18 +142,21 @@ void share_out(Schedule& s, const Options& o) {
     std::vector<double> load(static_cast<std::size_t>(s.lanes), 0);
     std::vector<std::size_t> order(phase.regions.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return phase.regions[a].work_ns > phase.regions[b].work_ns; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](auto a, auto b) { return phase.regions[a].work_ns > phase.regions[b].work_ns; });
     for (auto i : order) {
       Region& r = phase.regions[i];
       const bool split = s.lanes > 1 && r.extent > 1 && r.work_ns > 1500;
       if (split) {
         const auto parts = std::min<std::int64_t>(s.lanes, r.extent);
         // Flat parts begin on a cache line of any element type, so that lanes do not write to one line.
-        const std::int64_t unit = r.flat || r.extent >= 4096 ? std::min<std::int64_t>(64, divide_up(r.extent, parts)) : 1;
+        const std::int64_t unit =
+            r.flat || r.extent >= 4096 ? std::min<std::int64_t>(64, divide_up(r.extent, parts)) : 1;
         r.first_lane = 0;
         for (std::int64_t p = 0; p <= parts; ++p)
           r.row_begin.push_back(p == parts ? r.extent : divide_up(r.extent * p / parts, unit) * unit);
-        for (std::int64_t p = 0; p < parts; ++p) load[static_cast<std::size_t>(p)] += r.work_ns / static_cast<double>(parts);
+        for (std::int64_t p = 0; p < parts; ++p)
+          load[static_cast<std::size_t>(p)] += r.work_ns / static_cast<double>(parts);
       } else {
         const auto least = std::min_element(load.begin(), load.end()) - load.begin();
         r.first_lane = static_cast<int>(least);
@@ -153,7 +167,8 @@ void share_out(Schedule& s, const Options& o) {
     }
     s.estimate_ns += *std::max_element(load.begin(), load.end());
   }
-  if (s.lanes > 1) s.estimate_ns += o.barrier_ns * static_cast<double>(s.phases.size()) + crossing_ns(s);
+  const double phases = static_cast<double>(s.phases.size());
+  s.estimate_ns += kept_ns(s, o) + (s.lanes > 1 ? o.barrier_ns * phases + crossing_ns(s) : 0.1 * o.barrier_ns * phases);
 }
 
 }  // namespace wr::plan

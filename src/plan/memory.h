@@ -8,8 +8,8 @@ namespace wr::plan {
 
 struct Lifetime {
   std::size_t bytes = 0;
-  int begin = 0, end = 0;    // both included
-  std::size_t offset = 0;    // the answer
+  int begin = 0, end = 0;  // both included
+  std::size_t offset = 0;  // the answer
 };
 
 struct MemoryUse {

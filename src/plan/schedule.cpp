@@ -1,5 +1,5 @@
-// Forms a schedule for each axis class that may be the one to cut along and for each number of lanes, and keeps the one that
-// is estimated to be fastest.
+// Forms a schedule for each axis class that may be the one to cut along and for each number of lanes, and keeps the one
+// that is estimated to be fastest.
 #include "plan/schedule.h"
 
 #include <limits>

@@ -1,5 +1,5 @@
-// From graph to schedule: which values are computed together, along which axis they are cut into strips, which lane takes
-// which rows, and where values live that outlast their strip. Knows nothing of kernels.
+// From graph to schedule: which values are computed together, along which axis they are cut into strips, which lane
+// takes which rows, and where values live that outlast their strip. Knows nothing of kernels.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,11 @@
 namespace wr::plan {
 
 // Instead of an axis number:
-inline constexpr int kFlat = -1;        // a row is an element: all axes taken as one
-inline constexpr int kOnce = -2;        // computed whole, in a region of one row
-inline constexpr int kFlatTotal = -3;   // the sum of all elements, accumulated over flat strips; each lane has its own part
-inline constexpr int kTotal = -10;      // kTotal - g: the same over the operands' axes of group g (ir::kReduced - g)
+inline constexpr int kFlat = -1;  // a row is an element: all axes taken as one
+inline constexpr int kOnce = -2;  // computed whole, in a region of one row
+inline constexpr int kFlatTotal =
+    -3;                             // the sum of all elements, accumulated over flat strips; each lane has its own part
+inline constexpr int kTotal = -10;  // kTotal - g: the same over the operands' axes of group g (ir::kReduced - g)
 inline constexpr int kNotAligned = -100;
 
 constexpr bool is_total(int axis) { return axis == kFlatTotal || (axis <= kTotal && axis > kNotAligned); }
@@ -30,10 +31,10 @@ struct Region {
   std::int64_t extent = 1;  // rows
   std::int64_t strip = 1;   // rows a strip
   bool flat = false;
-  std::vector<Member> members;             // in order of execution
-  int first_lane = 0;                      // lane first_lane + i takes rows [row_begin[i], row_begin[i+1])
+  std::vector<Member> members;  // in order of execution
+  int first_lane = 0;           // lane first_lane + i takes rows [row_begin[i], row_begin[i+1])
   std::vector<std::int64_t> row_begin;
-  double work_ns = 0;                      // estimate, one core
+  double work_ns = 0;  // estimate, one core
   int lanes() const { return static_cast<int>(row_begin.size()) - 1; }
 };
 
@@ -50,8 +51,8 @@ struct Placement {
   int region = -1;
   int axis = kOnce;
   Home home = Home::strip;
-  int index = -1;       // of the state or output that is its home
-  bool whole = false;   // somebody outside its strips reads it
+  int index = -1;      // of the state or output that is its home
+  bool whole = false;  // somebody outside its strips reads it
 };
 
 /// Left to the caller's thread after the last phase.
@@ -84,7 +85,8 @@ Schedule schedule(const ir::Graph& graph, const Options& options);
 double flops(const ir::Graph& graph, int node);
 double work_ns(const ir::Graph& graph, int node);
 
-/// The operand's axis that runs along the result's strips (kFlat where the strips are flat), or kNotAligned: needed whole.
+/// The operand's axis that runs along the result's strips (kFlat where the strips are flat), or kNotAligned: needed
+/// whole.
 int aligned_axis(const ir::Graph& graph, int node, int operand, int axis);
 
 }  // namespace wr::plan

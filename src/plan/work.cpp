@@ -24,8 +24,21 @@ double einsum_flops(const ir::Graph& graph, const ir::Node& node) {
 
 bool is_transcendental(Op op) {
   switch (op) {
-    case Op::exp: case Op::expm1: case Op::log: case Op::log1p: case Op::sin: case Op::cos: case Op::tanh: case Op::erf:
-    case Op::sigmoid: case Op::softplus: case Op::elu: case Op::silu: case Op::gelu: case Op::pow: case Op::adam_step:
+    case Op::exp:
+    case Op::expm1:
+    case Op::log:
+    case Op::log1p:
+    case Op::sin:
+    case Op::cos:
+    case Op::tanh:
+    case Op::erf:
+    case Op::sigmoid:
+    case Op::softplus:
+    case Op::elu:
+    case Op::silu:
+    case Op::gelu:
+    case Op::pow:
+    case Op::adam_step:
     case Op::random:
       return true;
     default:
@@ -40,7 +53,8 @@ double flops(const ir::Graph& graph, int id) {
   if (ir::is_leaf(node.op) || ir::is_view(node.op)) return 0;
   if (node.op == Op::einsum) return einsum_flops(graph, node);
   double elements = static_cast<double>(node.spec.shape.count());
-  if (node.op >= Op::reduce_sum && node.op <= Op::reduce_argmin) elements = static_cast<double>(graph[node.inputs[0]].spec.shape.count());
+  if (node.op >= Op::reduce_sum && node.op <= Op::reduce_argmin)
+    elements = static_cast<double>(graph[node.inputs[0]].spec.shape.count());
   if (!ir::is_elementwise(node.op) && !(node.op >= Op::reduce_sum && node.op <= Op::reduce_argmin)) return 0;
   return elements;
 }

@@ -58,9 +58,11 @@ std::string instr_text(const Step::Inside& step, const cpu::Instr& i) {
   const std::string op(ir::definition(n.op).name);
   const std::string kernel = op == i.kernel ? "" : std::string("  [") + i.kernel + "]";
   const std::string spec = n.op == ir::Op::einsum ? " " + n.attrs.text : "";
-  std::string line = fmt::format("    {:<14} {} = {}{}({}){}{}", op, fmt::format("%{}{}", i.node, to_string(n.spec.shape)), op, spec,
-                                 operands_text(g, n), place_text(step, i.node), kernel);
-  return fmt::format("{:<100} {}{}{}\n", line, n.gradient ? "(gradient of " : "", to_string(n.where), n.gradient ? ")" : "");
+  std::string line =
+      fmt::format("    {:<14} {} = {}{}({}){}{}", op, fmt::format("%{}{}", i.node, to_string(n.spec.shape)), op, spec,
+                  operands_text(g, n), place_text(step, i.node), kernel);
+  return fmt::format("{:<100} {}{}{}\n", line, n.gradient ? "(gradient of " : "", to_string(n.where),
+                     n.gradient ? ")" : "");
 }
 
 std::string strips_text(const Region& r) {
@@ -71,7 +73,8 @@ std::string strips_text(const Region& r) {
     strips += (n + r.strip - 1) / r.strip;
   }
   if (r.extent == 1) return fmt::format("once, on lane {}", r.first_lane);
-  return fmt::format("{} {} in {} strip{} of {} on {}", rows, r.flat ? "elements" : "rows", strips, strips == 1 ? "" : "s", r.strip,
+  return fmt::format("{} {} in {} strip{} of {} on {}", rows, r.flat ? "elements" : "rows", strips,
+                     strips == 1 ? "" : "s", r.strip,
                      r.lanes() == 1 ? fmt::format("lane {}", r.first_lane) : fmt::format("{} lanes", r.lanes()));
 }
 
@@ -100,9 +103,11 @@ std::string describe(const Step::Inside& step) {
   const ir::Graph& g = *s.graph;
   const StepFacts& f = step.facts;
   std::string text = fmt::format(
-      "{}  {} region{} in {} phase{}, {} lane{}, {} barrier{}, {}, memory {} (lower bound {}), lane sums {}, state {}, {}; compiled in {:.1f} ms\n",
-      step.options.name.empty() ? "step" : step.options.name, f.regions, f.regions == 1 ? "" : "s", f.phases, f.phases == 1 ? "" : "s",
-      f.lanes, f.lanes == 1 ? "" : "s", f.lanes > 1 ? f.phases : 0, f.lanes > 1 && f.phases == 1 ? "" : "s", count_text(f.flops, "FLOP"),
+      "{}  {} region{} in {} phase{}, {} lane{}, {} barrier{}, {}, memory {} (lower bound {}), lane sums {}, state {}, "
+      "{}; compiled in {:.1f} ms\n",
+      step.options.name.empty() ? "step" : step.options.name, f.regions, f.regions == 1 ? "" : "s", f.phases,
+      f.phases == 1 ? "" : "s", f.lanes, f.lanes == 1 ? "" : "s", f.lanes > 1 ? f.phases : 0,
+      f.lanes > 1 && f.phases == 1 ? "" : "s", count_text(f.flops, "FLOP"),
       size_text(static_cast<double>(f.scratch_bytes) * f.lanes + static_cast<double>(f.arena_bytes)),
       size_text(static_cast<double>(f.lower_bound_bytes)), size_text(static_cast<double>(f.partial_bytes) * f.lanes),
       size_text(static_cast<double>(f.state_bytes)), cpu::name_of(program.target), f.compile_ms);

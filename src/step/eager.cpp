@@ -1,5 +1,5 @@
-// The cache of eager plans and the call of one: bind pointers, run. Each thread has a cache of its own, because a plan's
-// scratch can serve only one run at a time and a lock would cost more than a small op.
+// The cache of eager plans and the call of one: bind pointers, run. Each thread has a cache of its own, because a
+// plan's scratch can serve only one run at a time and a lock would cost more than a small op.
 #include "step/eager.h"
 
 #include <algorithm>
@@ -78,7 +78,8 @@ void make_key(Key& key, const Call& call, Operands operands, Attributes attribut
       continue;
     }
     const Shape& shape = operand.array->shape();
-    key.push_back(static_cast<std::uint64_t>(operand.array->dtype()) << 16 | static_cast<std::uint64_t>(shape.rank()) << 8);
+    key.push_back(static_cast<std::uint64_t>(operand.array->dtype()) << 16 | static_cast<std::uint64_t>(shape.rank())
+                                                                                 << 8);
     for (auto n : shape) key.push_back(static_cast<std::uint64_t>(n));
   }
   for (const Attribute& attribute : attributes) attribute.append_to(key);
@@ -91,7 +92,8 @@ std::unique_ptr<Plan> make_plan(Key key, const Call& call, Operands operands, Tr
   for (const ArrayOperand& operand : operands) {
     const bool constant = !operand.array && call.constant_numbers;
     position.push_back(constant ? -1 : static_cast<int>(specs.size()));
-    if (!constant) specs.push_back(operand.array ? Spec{operand.array->dtype(), operand.array->shape()} : Spec{number_type, {}});
+    if (!constant)
+      specs.push_back(operand.array ? Spec{operand.array->dtype(), operand.array->shape()} : Spec{number_type, {}});
   }
   const auto traced = [&](const std::vector<Tensor>& arguments) {
     std::vector<Operand> in;
@@ -123,8 +125,8 @@ std::unique_ptr<Plan> make_plan(Key key, const Call& call, Operands operands, Tr
   return plan;
 }
 
-/// Open addressing over plans that are never removed one by one: a full cache begins anew, which costs little spread over the
-/// thousand compilations that filled it.
+/// Open addressing over plans that are never removed one by one: a full cache begins anew, which costs little spread
+/// over the thousand compilations that filled it.
 class Cache {
  public:
   Plan& find(const Call& call, Operands operands, Attributes attributes, Trace trace) {

@@ -16,7 +16,8 @@ namespace wr::eager {
 struct Call {
   const char* name;  // also tells plans apart: equal names are the same op
   std::source_location where;
-  /// An element of the result needs only the same element of each operand, and the plan is one kernel: it may run in place.
+  /// An element of the result needs only the same element of each operand, and the plan is one kernel: it may run in
+  /// place.
   bool elementwise = false;
   /// Numbers are part of the plan. Otherwise they are bound like arrays, so that a new number needs no new plan.
   bool constant_numbers = false;
@@ -28,11 +29,11 @@ struct Call {
 class Attribute {
  public:
   template <class N>
-    requires(std::is_integral_v<N> || std::is_enum_v<N>)
-  Attribute(N n) : word_(static_cast<std::uint64_t>(static_cast<std::int64_t>(n))) {}  // NOLINT
-  Attribute(double n) : word_(std::bit_cast<std::uint64_t>(n)) {}                      // NOLINT
-  Attribute(const Dims& dims) : dims_(&dims) {}                                        // NOLINT
-  Attribute(std::string_view text) : text_(text), is_text_(true) {}                    // NOLINT
+  requires(std::is_integral_v<N> || std::is_enum_v<N>) Attribute(N n)
+      : word_(static_cast<std::uint64_t>(static_cast<std::int64_t>(n))) {}  // NOLINT
+  Attribute(double n) : word_(std::bit_cast<std::uint64_t>(n)) {}           // NOLINT
+  Attribute(const Dims& dims) : dims_(&dims) {}                             // NOLINT
+  Attribute(std::string_view text) : text_(text), is_text_(true) {}         // NOLINT
   void append_to(std::vector<std::uint64_t>& key) const;
 
  private:
@@ -42,14 +43,15 @@ class Attribute {
   bool is_text_ = false;
 };
 
-/// A reference to the function that traces the op, called when there is no plan yet. Numbers come as constants or as tensors
-/// without axes.
+/// A reference to the function that traces the op, called when there is no plan yet. Numbers come as constants or as
+/// tensors without axes.
 class Trace {
  public:
   using Operands = std::span<const Operand>;
   template <class F>
   Trace(const F& f)  // NOLINT(google-explicit-constructor)
-      : object_(&f), call_([](const void* object, Operands in) -> Tensor { return (*static_cast<const F*>(object))(in); }) {}
+      : object_(&f),
+        call_([](const void* object, Operands in) -> Tensor { return (*static_cast<const F*>(object))(in); }) {}
   Tensor operator()(Operands in) const { return call_(object_, in); }
 
  private:

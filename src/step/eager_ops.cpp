@@ -11,68 +11,68 @@ using eager::Call;
 using In = eager::Trace::Operands;
 using Where = std::source_location;
 
-// Defines both forms of a function. PARAMETERS, OPERANDS and ATTRIBUTES are parenthesised lists; TRACED is an expression over
-// `in`, the operands as they are traced. Numbers and sizes it uses beside them must be among the attributes.
+// Defines both forms of a function. PARAMETERS, OPERANDS and ATTRIBUTES are parenthesised lists; TRACED is an
+// expression over `in`, the operands as they are traced. Numbers and sizes it uses beside them must be among the
+// attributes.
 #define WINDROW_LIST(...) __VA_ARGS__
-#define WINDROW_EAGER(name, PARAMETERS, OPERANDS, ATTRIBUTES, TRACED)                                                     \
-  void name(Destination dst, WINDROW_LIST PARAMETERS, Where where) {                                                      \
-    eager::into(dst, Call{#name, where}, std::to_array<ArrayOperand>({WINDROW_LIST OPERANDS}), {WINDROW_LIST ATTRIBUTES}, \
-                [&]([[maybe_unused]] In in) { return TRACED; });                                                          \
-  }                                                                                                                       \
-  Array name(WINDROW_LIST PARAMETERS, Where where) {                                                                      \
-    return eager::value(Call{#name, where}, std::to_array<ArrayOperand>({WINDROW_LIST OPERANDS}),                         \
-                        {WINDROW_LIST ATTRIBUTES}, [&]([[maybe_unused]] In in) { return TRACED; });                       \
+#define WINDROW_EAGER(name, PARAMETERS, OPERANDS, ATTRIBUTES, TRACED)                               \
+  void name(Destination dst, WINDROW_LIST PARAMETERS, Where where) {                                \
+    eager::into(dst, Call{#name, where}, std::to_array<ArrayOperand>({WINDROW_LIST OPERANDS}),      \
+                {WINDROW_LIST ATTRIBUTES}, [&]([[maybe_unused]] In in) { return TRACED; });         \
+  }                                                                                                 \
+  Array name(WINDROW_LIST PARAMETERS, Where where) {                                                \
+    return eager::value(Call{#name, where}, std::to_array<ArrayOperand>({WINDROW_LIST OPERANDS}),   \
+                        {WINDROW_LIST ATTRIBUTES}, [&]([[maybe_unused]] In in) { return TRACED; }); \
   }
 
-// ---- elementwise -------------------------------------------------------------------------------------------------------------
+// ---- elementwise --------------------------------------------------------------------------------------------------
 
 namespace {
 
 /// pow has rules for certain exponents (2 is a square), so its numbers are part of the plan.
-Call formula(const char* name, const Where& where) {
-  return {name, where, true, std::string_view(name) == "pow"};
-}
+Call formula(const char* name, const Where& where) { return {name, where, true, std::string_view(name) == "pow"}; }
 
 }  // namespace
 
-#define WINDROW_UNARY(name, ...)                                                                      \
-  void name(Destination dst, const Array& x, Where where) {                                           \
-    eager::into(dst, formula(#name, where), std::to_array<ArrayOperand>({x}), {},                     \
-                [&](In in) { return name(in[0].tensor, where); });                                    \
-  }                                                                                                   \
-  Array name(const Array& x, Where where) {                                                           \
-    return eager::value(formula(#name, where), std::to_array<ArrayOperand>({x}), {},                  \
-                        [&](In in) { return name(in[0].tensor, where); });                            \
+#define WINDROW_UNARY(name, ...)                                                     \
+  void name(Destination dst, const Array& x, Where where) {                          \
+    eager::into(dst, formula(#name, where), std::to_array<ArrayOperand>({x}), {},    \
+                [&](In in) { return name(in[0].tensor, where); });                   \
+  }                                                                                  \
+  Array name(const Array& x, Where where) {                                          \
+    return eager::value(formula(#name, where), std::to_array<ArrayOperand>({x}), {}, \
+                        [&](In in) { return name(in[0].tensor, where); });           \
   }
-#define WINDROW_EAGER_2(name, ...)                                                                                       \
-  void name(Destination dst, const ArrayOperand& a, const ArrayOperand& b) {                                             \
-    eager::into(dst, formula(#name, a.where), std::to_array({a, b}), {}, [](In in) { return name(in[0], in[1]); });      \
-  }                                                                                                                      \
-  Array eager::name(const ArrayOperand& a, const ArrayOperand& b) {                                                      \
-    return eager::value(formula(#name, a.where), std::to_array({a, b}), {}, [](In in) { return wr::name(in[0], in[1]); }); \
+#define WINDROW_EAGER_2(name, ...)                                                                                  \
+  void name(Destination dst, const ArrayOperand& a, const ArrayOperand& b) {                                        \
+    eager::into(dst, formula(#name, a.where), std::to_array({a, b}), {}, [](In in) { return name(in[0], in[1]); }); \
+  }                                                                                                                 \
+  Array eager::name(const ArrayOperand& a, const ArrayOperand& b) {                                                 \
+    return eager::value(formula(#name, a.where), std::to_array({a, b}), {},                                         \
+                        [](In in) { return wr::name(in[0], in[1]); });                                              \
   }
 #define WINDROW_BINARY WINDROW_EAGER_2
 #define WINDROW_COMPARE WINDROW_EAGER_2
 #define WINDROW_LOGIC WINDROW_EAGER_2
-#define WINDROW_TERNARY(name, ...)                                                                          \
-  void name(Destination dst, const ArrayOperand& a, const ArrayOperand& b, const ArrayOperand& c) {         \
-    eager::into(dst, formula(#name, a.where), std::to_array({a, b, c}), {},                                 \
-                [](In in) { return name(in[0], in[1], in[2]); });                                           \
-  }                                                                                                         \
-  Array eager::name(const ArrayOperand& a, const ArrayOperand& b, const ArrayOperand& c) {                  \
-    return eager::value(formula(#name, a.where), std::to_array({a, b, c}), {},                              \
-                        [](In in) { return wr::name(in[0], in[1], in[2]); });                               \
+#define WINDROW_TERNARY(name, ...)                                                                  \
+  void name(Destination dst, const ArrayOperand& a, const ArrayOperand& b, const ArrayOperand& c) { \
+    eager::into(dst, formula(#name, a.where), std::to_array({a, b, c}), {},                         \
+                [](In in) { return name(in[0], in[1], in[2]); });                                   \
+  }                                                                                                 \
+  Array eager::name(const ArrayOperand& a, const ArrayOperand& b, const ArrayOperand& c) {          \
+    return eager::value(formula(#name, a.where), std::to_array({a, b, c}), {},                      \
+                        [](In in) { return wr::name(in[0], in[1], in[2]); });                       \
   }
-#define WINDROW_QUINARY(name, ...)                                                                                   \
-  void name(Destination dst, const ArrayOperand& a, const ArrayOperand& b, const ArrayOperand& c,                    \
-            const ArrayOperand& d, const ArrayOperand& e) {                                                          \
-    eager::into(dst, formula(#name, a.where), std::to_array({a, b, c, d, e}), {},                                    \
-                [](In in) { return name(in[0], in[1], in[2], in[3], in[4]); });                                      \
-  }                                                                                                                  \
-  Array eager::name(const ArrayOperand& a, const ArrayOperand& b, const ArrayOperand& c, const ArrayOperand& d,      \
-                    const ArrayOperand& e) {                                                                         \
-    return eager::value(formula(#name, a.where), std::to_array({a, b, c, d, e}), {},                                 \
-                        [](In in) { return wr::name(in[0], in[1], in[2], in[3], in[4]); });                          \
+#define WINDROW_QUINARY(name, ...)                                                                              \
+  void name(Destination dst, const ArrayOperand& a, const ArrayOperand& b, const ArrayOperand& c,               \
+            const ArrayOperand& d, const ArrayOperand& e) {                                                     \
+    eager::into(dst, formula(#name, a.where), std::to_array({a, b, c, d, e}), {},                               \
+                [](In in) { return name(in[0], in[1], in[2], in[3], in[4]); });                                 \
+  }                                                                                                             \
+  Array eager::name(const ArrayOperand& a, const ArrayOperand& b, const ArrayOperand& c, const ArrayOperand& d, \
+                    const ArrayOperand& e) {                                                                    \
+    return eager::value(formula(#name, a.where), std::to_array({a, b, c, d, e}), {},                            \
+                        [](In in) { return wr::name(in[0], in[1], in[2], in[3], in[4]); });                     \
   }
 #include "windrow/elementwise.def"
 #undef WINDROW_EAGER_2
@@ -88,7 +88,8 @@ void where(Destination dst, const Array& condition, const ArrayOperand& yes, con
   eager::into(dst, choice(yes.where), std::to_array({ArrayOperand(condition, yes.where), yes, no}), {}, traced_where);
 }
 Array where(const Array& condition, const ArrayOperand& yes, const ArrayOperand& no) {
-  return eager::value(choice(yes.where), std::to_array({ArrayOperand(condition, yes.where), yes, no}), {}, traced_where);
+  return eager::value(choice(yes.where), std::to_array({ArrayOperand(condition, yes.where), yes, no}), {},
+                      traced_where);
 }
 
 WINDROW_EAGER(logical_not, (const Array& x), (x), (), logical_not(in[0].tensor, where))
@@ -146,7 +147,7 @@ Array apply(const Array& x, ScalarFunction f, Where where) {
   return result;
 }
 
-// ---- reductions ----------------------------------------------------------------------------------------------------------------
+// ---- reductions ---------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -156,14 +157,14 @@ Axes axes_of(const AxisList& axes) {
 
 }  // namespace
 
-#define WINDROW_EAGER_REDUCE(name)                                                                        \
+#define WINDROW_EAGER_REDUCE(name)                                                                         \
   WINDROW_EAGER(name, (const Array& x, const AxisList& axes, Keep keep), (x), (axes.all, axes.list, keep), \
                 name(in[0].tensor, axes_of(axes), keep, where))
 WINDROW_EAGER_REDUCTIONS(WINDROW_EAGER_REDUCE)
 WINDROW_EAGER(norm, (const Array& x, const AxisList& axes, Keep keep), (x), (axes.all, axes.list, keep),
               sqrt(sum(square(in[0].tensor, where), axes_of(axes), keep, where), where))
 
-// ---- contractions ----------------------------------------------------------------------------------------------------------------
+// ---- contractions -------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -201,7 +202,8 @@ namespace {
 Tensor traced_dot(In in, const Where& where) {
   const Tensor &a = in[0].tensor, &b = in[1].tensor;
   if (a.rank() != 1 || !(a.shape() == b.shape()) || a.dtype() != b.dtype())
-    fail(where, "dot: needs two vectors of one size and type, got " + to_string(a.spec()) + " and " + to_string(b.spec()));
+    fail(where,
+         "dot: needs two vectors of one size and type, got " + to_string(a.spec()) + " and " + to_string(b.spec()));
   return einsum("i,i->", std::vector<Tensor>{a, b}, where);
 }
 
@@ -209,31 +211,33 @@ Tensor traced_dot(In in, const Where& where) {
 
 WINDROW_EAGER(dot, (const Array& a, const Array& b), (a, b), (), traced_dot(in, where))
 
-// ---- shapes ------------------------------------------------------------------------------------------------------------------------
+// ---- shapes -------------------------------------------------------------------------------------------------------
 
-#define WINDROW_EAGER_JOIN(name)                                                                                       \
-  void name(Destination dst, std::span<const ArrayOperand> parts, int axis, Where where) {                             \
-    eager::into(dst, Call{#name, where}, parts, {axis}, [&](In in) { return name(tensors(in), axis, where); });        \
-  }                                                                                                                    \
-  Array name(std::span<const ArrayOperand> parts, int axis, Where where) {                                             \
-    return eager::value(Call{#name, where}, parts, {axis}, [&](In in) { return name(tensors(in), axis, where); });     \
-  }                                                                                                                    \
-  void name(Destination dst, std::initializer_list<ArrayOperand> parts, int axis, Where where) {                       \
-    name(dst, as_span(parts), axis, where);                                                                            \
-  }                                                                                                                    \
-  Array name(std::initializer_list<ArrayOperand> parts, int axis, Where where) { return name(as_span(parts), axis, where); }
+#define WINDROW_EAGER_JOIN(name)                                                                                   \
+  void name(Destination dst, std::span<const ArrayOperand> parts, int axis, Where where) {                         \
+    eager::into(dst, Call{#name, where}, parts, {axis}, [&](In in) { return name(tensors(in), axis, where); });    \
+  }                                                                                                                \
+  Array name(std::span<const ArrayOperand> parts, int axis, Where where) {                                         \
+    return eager::value(Call{#name, where}, parts, {axis}, [&](In in) { return name(tensors(in), axis, where); }); \
+  }                                                                                                                \
+  void name(Destination dst, std::initializer_list<ArrayOperand> parts, int axis, Where where) {                   \
+    name(dst, as_span(parts), axis, where);                                                                        \
+  }                                                                                                                \
+  Array name(std::initializer_list<ArrayOperand> parts, int axis, Where where) {                                   \
+    return name(as_span(parts), axis, where);                                                                      \
+  }
 WINDROW_EAGER_JOIN(concat)
 WINDROW_EAGER_JOIN(stack)
 
 WINDROW_EAGER(pad, (const Array& x, const Dims& before, const Dims& after, double value), (x), (before, after, value),
               pad(in[0].tensor, before, after, value, where))
 
-// ---- indices -----------------------------------------------------------------------------------------------------------------------
+// ---- indices ------------------------------------------------------------------------------------------------------
 
 WINDROW_EAGER(gather, (const Array& x, const Array& indices, int axis), (x, indices), (axis),
               gather(in[0].tensor, in[1].tensor, axis, where))
-WINDROW_EAGER(scatter_add, (const Array& base, const Array& indices, const Array& updates, int axis), (base, indices, updates),
-              (axis), scatter_add(in[0].tensor, in[1].tensor, in[2].tensor, axis, where))
+WINDROW_EAGER(scatter_add, (const Array& base, const Array& indices, const Array& updates, int axis),
+              (base, indices, updates), (axis), scatter_add(in[0].tensor, in[1].tensor, in[2].tensor, axis, where))
 WINDROW_EAGER(take_along, (const Array& x, const Array& indices, int axis), (x, indices), (axis),
               take_along(in[0].tensor, in[1].tensor, axis, where))
 WINDROW_EAGER(embedding_sum, (const Array& table, const Array& indices), (table, indices), (),
@@ -242,8 +246,8 @@ WINDROW_EAGER(embedding_sum, (const Array& table, const Array& indices), (table,
 void one_hot(Destination to, const Array& indices, Where where) {
   Array& dst = to;
   if (dst.rank() != indices.rank() + 1)
-    fail(where, "one_hot: the destination must be the indices " + to_string(indices.shape()) + " and an axis of classes, is " +
-                    to_string(dst.shape()));
+    fail(where, "one_hot: the destination must be the indices " + to_string(indices.shape()) +
+                    " and an axis of classes, is " + to_string(dst.shape()));
   const auto classes = dst.size(-1);
   eager::into(dst, Call{"one_hot", where}, std::to_array<ArrayOperand>({indices}), {classes, dst.dtype()},
               [&](In in) { return one_hot(in[0].tensor, classes, dst.dtype(), where); });
@@ -253,10 +257,11 @@ Array one_hot(const Array& indices, std::int64_t classes, DType dtype, Where whe
                       [&](In in) { return one_hot(in[0].tensor, classes, dtype, where); });
 }
 
-// ---- windows -------------------------------------------------------------------------------------------------------------------------
+// ---- windows ------------------------------------------------------------------------------------------------------
 
-#define WINDROW_WINDOW_ATTRIBUTES(w)                                                                                      \
-  w.height, w.width, w.stride_h, w.stride_w, w.dilation_h, w.dilation_w, w.pad_top, w.pad_bottom, w.pad_left, w.pad_right
+#define WINDROW_WINDOW_ATTRIBUTES(w)                                                                          \
+  w.height, w.width, w.stride_h, w.stride_w, w.dilation_h, w.dilation_w, w.pad_top, w.pad_bottom, w.pad_left, \
+      w.pad_right
 
 WINDROW_EAGER(conv2d, (const Array& x, const Array& weights, const ConvOptions& options), (x, weights),
               (options.padding, options.stride, options.dilation), conv2d(in[0].tensor, in[1].tensor, options, where))
@@ -271,20 +276,22 @@ WINDROW_EAGER(avg_pool, (const Array& x, std::int64_t size, std::int64_t stride)
 
 void fold(Destination to, const Array& patches, const Window& window, Where where) {
   Array& dst = to;
-  eager::into(dst, Call{"fold", where}, std::to_array<ArrayOperand>({patches}), {dst.shape(), WINDROW_WINDOW_ATTRIBUTES(window)},
+  eager::into(dst, Call{"fold", where}, std::to_array<ArrayOperand>({patches}),
+              {dst.shape(), WINDROW_WINDOW_ATTRIBUTES(window)},
               [&](In in) { return fold(in[0].tensor, dst.shape(), window, where); });
 }
 Array fold(const Array& patches, const Shape& image, const Window& window, Where where) {
-  return eager::value(Call{"fold", where}, std::to_array<ArrayOperand>({patches}), {image, WINDROW_WINDOW_ATTRIBUTES(window)},
+  return eager::value(Call{"fold", where}, std::to_array<ArrayOperand>({patches}),
+                      {image, WINDROW_WINDOW_ATTRIBUTES(window)},
                       [&](In in) { return fold(in[0].tensor, image, window, where); });
 }
 
-// ---- compositions ------------------------------------------------------------------------------------------------------------------------
+// ---- compositions -------------------------------------------------------------------------------------------------
 
 WINDROW_EAGER(softmax, (const Array& x, int axis), (x), (axis), softmax(in[0].tensor, axis, where))
 WINDROW_EAGER(log_softmax, (const Array& x, int axis), (x), (axis), log_softmax(in[0].tensor, axis, where))
-WINDROW_EAGER(layer_norm, (const Array& x, const Array& scale, const Array& shift, double epsilon), (x, scale, shift), (epsilon),
-              layer_norm(in[0].tensor, in[1].tensor, in[2].tensor, epsilon, where))
+WINDROW_EAGER(layer_norm, (const Array& x, const Array& scale, const Array& shift, double epsilon), (x, scale, shift),
+              (epsilon), layer_norm(in[0].tensor, in[1].tensor, in[2].tensor, epsilon, where))
 WINDROW_EAGER_PRODUCT(cross_entropy)
 WINDROW_EAGER_PRODUCT(mse)
 WINDROW_EAGER(huber, (const Array& prediction, const Array& target, double delta), (prediction, target), (delta),

@@ -44,7 +44,8 @@ StepFacts facts_of(const plan::Schedule& schedule, const cpu::Program& program) 
   f.arena_bytes = program.arena_bytes;
   f.lower_bound_bytes = program.scratch_lower_bound * static_cast<std::size_t>(f.lanes) + program.arena_lower_bound;
   for (int id : schedule.states)
-    f.state_bytes += static_cast<std::size_t>((*schedule.graph)[id].spec.shape.count()) * size_of((*schedule.graph)[id].spec.dtype);
+    f.state_bytes +=
+        static_cast<std::size_t>((*schedule.graph)[id].spec.shape.count()) * size_of((*schedule.graph)[id].spec.dtype);
   return f;
 }
 
@@ -53,7 +54,8 @@ Step make_step(const ir::Graph& traced, const CompileOptions& options, const std
   auto inside = std::make_unique<Step::Inside>(passes::optimise(traced), options);
   inside->threads = checked_threads(options.threads, where);
   inside->executor->reserve_threads(inside->threads);
-  inside->facts.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  inside->facts.compile_ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return Step(std::move(inside));
 }
 
@@ -110,12 +112,14 @@ Step::Results Step::run(std::span<const Array* const> arguments) {
   const ir::Graph& g = *s.schedule.graph;
   const std::string who = s.options.name.empty() ? "step" : s.options.name;
   if (arguments.size() != g.inputs.size())
-    throw Error(who + ": takes " + std::to_string(g.inputs.size()) + " arguments, got " + std::to_string(arguments.size()));
+    throw Error(who + ": takes " + std::to_string(g.inputs.size()) + " arguments, got " +
+                std::to_string(arguments.size()));
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const Array& a = *arguments[i];
     const Spec& want = g[g.inputs[i]].spec;
     if (a.dtype() != want.dtype || !(a.shape() == want.shape))
-      throw Error(who + ": argument " + std::to_string(i) + " is " + to_string(Spec{a.dtype(), a.shape()}) + ", the step was compiled for " + to_string(want));
+      throw Error(who + ": argument " + std::to_string(i) + " is " + to_string(Spec{a.dtype(), a.shape()}) +
+                  ", the step was compiled for " + to_string(want));
     if (!a.is_contiguous())
       throw Error(who + ": argument " + std::to_string(i) + " is a strided view; pass " + "its contiguous() copy");
     s.executor->bind(s.executor->program().input_base[i], const_cast<void*>(detail::ArrayAccess::read(a)));
@@ -143,7 +147,8 @@ std::string Step::graph() const { return ir::print(*inside_->graph); }
 
 Step compile(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn, const std::vector<Spec>& specs,
              const CompileOptions& options, std::source_location where) {
-  if (options.lanes < 0 || options.lanes > kMaxThreads) fail(where, "compile: lanes must be 0.." + std::to_string(kMaxThreads) + ", is " + std::to_string(options.lanes));
+  if (options.lanes < 0 || options.lanes > kMaxThreads)
+    fail(where, "compile: lanes must be 0.." + std::to_string(kMaxThreads) + ", is " + std::to_string(options.lanes));
   auto graph = std::make_shared<ir::Graph>();
   std::vector<Tensor> arguments;
   for (const Spec& spec : specs) arguments.emplace_back(graph, graph->add_input(spec, where));
@@ -165,7 +170,8 @@ std::vector<Array> eval(const std::vector<Tensor>& tensors, std::source_location
   ir::Graph wanted = *source;
   wanted.outputs.clear();
   wanted.updates.clear();
-  if (!wanted.inputs.empty()) fail(where, "eval: the tensor depends on arguments of a step that is being traced; return it from the step");
+  if (!wanted.inputs.empty())
+    fail(where, "eval: the tensor depends on arguments of a step that is being traced; return it from the step");
   for (const Tensor& t : tensors) {
     if (t.graph() != source) fail(where, "eval: the tensors belong to different traces");
     wanted.outputs.push_back(t.node());

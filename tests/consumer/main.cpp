@@ -17,6 +17,7 @@ int main() {
   const wr::Array x = wr::Array::linspace(-1, 1, 64).reshape({64, 1});
   float loss = 0;
   for (int i = 0; i < 500; ++i) loss = train(x);
-  std::printf("w %.3f  b %.3f  loss %.2g\n", w.value().item<float>(), b.value().item<float>(), static_cast<double>(loss));
+  std::printf("w %.3f  b %.3f  loss %.2g\n", w.value().item<float>(), b.value().item<float>(),
+              static_cast<double>(loss));
   return std::abs(w.value().item<float>() - 3) < 1e-3 && std::abs(b.value().item<float>() + 1) < 1e-3 ? 0 : 1;
 }

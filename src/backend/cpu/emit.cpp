@@ -14,7 +14,8 @@ View Emitter::scratch(DType dtype, const Shape& shape) {
 
 View Emitter::scratch_bytes(std::size_t bytes) { return scratch(DType::u8, {static_cast<std::int64_t>(bytes)}); }
 
-void Emitter::add(Instr::Fn fn, const void* params, const std::vector<View>& operands, const char* name, unsigned in_place) {
+void Emitter::add(Instr::Fn fn, const void* params, const std::vector<View>& operands, const char* name,
+                  unsigned in_place) {
   Pending p;
   p.in_place = in_place;
   p.instr.fn = fn;
@@ -36,7 +37,8 @@ void Emitter::add(Instr::Fn fn, const void* params, const std::vector<View>& ope
 }
 
 int Emitter::root(int buffer) const {
-  while (buffers_[static_cast<std::size_t>(buffer)].same_as >= 0) buffer = buffers_[static_cast<std::size_t>(buffer)].same_as;
+  while (buffers_[static_cast<std::size_t>(buffer)].same_as >= 0)
+    buffer = buffers_[static_cast<std::size_t>(buffer)].same_as;
   return buffer;
 }
 

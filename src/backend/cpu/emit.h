@@ -1,4 +1,5 @@
-// Emitting the kernel calls of one Code: values as strided views, scratch memory by lifetime, parameters kept with the program.
+// Emitting the kernel calls of one Code: values as strided views, scratch memory by lifetime, parameters kept with the
+// program.
 #pragma once
 
 #include <new>
@@ -43,15 +44,16 @@ class Emitter {
 
   /// A kernel call; bit k of `in_place` says that the destination may be operand k's memory if nobody reads it later.
   template <class Params>
-  void call(void (*kernel)(const Params&, void* const*, std::int64_t), const Params& params, const std::vector<View>& operands,
-            const char* name, unsigned in_place = 0) {
+  void call(void (*kernel)(const Params&, void* const*, std::int64_t), const Params& params,
+            const std::vector<View>& operands, const char* name, unsigned in_place = 0) {
     struct Bound {
       void (*kernel)(const Params&, void* const*, std::int64_t);
       Params params;
     };
     static_assert(std::is_trivially_destructible_v<Bound>);
     auto* bound = new (program_.params->allocate(sizeof(Bound), alignof(Bound))) Bound{kernel, params};
-    add([](const void* p, void* const* ptr, std::int64_t row0) {
+    add(
+        [](const void* p, void* const* ptr, std::int64_t row0) {
           const auto& b = *static_cast<const Bound*>(p);
           b.kernel(b.params, ptr, row0);
         },

@@ -46,7 +46,8 @@ Executor::Executor(Program program) : program_(std::move(program)) {
 }
 
 void Executor::bind(int base, void* memory) noexcept {
-  for (int lane = 0; lane < program_.lanes; ++lane) bases_[static_cast<std::size_t>(lane * program_.bases + base)] = static_cast<char*>(memory);
+  for (int lane = 0; lane < program_.lanes; ++lane)
+    bases_[static_cast<std::size_t>(lane * program_.bases + base)] = static_cast<char*>(memory);
 }
 
 void Executor::reserve_threads(int threads) {
@@ -56,7 +57,8 @@ void Executor::reserve_threads(int threads) {
 void Executor::run_instrs(const std::vector<Instr>& instrs, char* const* bases, std::int64_t row0) noexcept {
   for (const Instr& i : instrs) {
     void* ptr[kMaxOperands];
-    for (int k = 0; k < i.operands; ++k) ptr[k] = bases[i.operand[k].base] + i.operand[k].offset + row0 * i.operand[k].advance;
+    for (int k = 0; k < i.operands; ++k)
+      ptr[k] = bases[i.operand[k].base] + i.operand[k].offset + row0 * i.operand[k].advance;
     i.fn(i.params, ptr, row0);
   }
 }

@@ -1,5 +1,5 @@
-// What a kernel is to the executor, and the parameters of each kernel family. Everything in the parameters is fixed when
-// the plan is made; a call brings only pointers. Kernels neither allocate nor throw. Strides are in elements.
+// What a kernel is to the executor, and the parameters of each kernel family. Everything in the parameters is fixed
+// when the plan is made; a call brings only pointers. Kernels neither allocate nor throw. Strides are in elements.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace wr::cpu {
 inline constexpr int kMaxOperands = 8;  // the destination and up to seven inputs
 
 /// Elementwise kernel over rows x cols: ptr[0] is the destination, ptr[1..] the inputs in order.
-/// Column strides are 0 (one value a row) or 1; the destination's is 1. Row strides are any, 0 for a value shared by all rows.
-/// The destination may be exactly one of the inputs (same pointer, same strides).
+/// Column strides are 0 (one value a row) or 1; the destination's is 1. Row strides are any, 0 for a value shared by
+/// all rows. The destination may be exactly one of the inputs (same pointer, same strides).
 struct MapParams {
   std::int64_t cols = 0;
   std::int64_t row_stride[kMaxOperands] = {};

@@ -16,7 +16,8 @@ using plan::kFlat;
 using plan::kNotAligned;
 using plan::kOnce;
 
-// ---- values -------------------------------------------------------------------------------------------------------------------
+// ---- values
+// -------------------------------------------------------------------------------------------------------------------
 
 bool Lowering::in_this_region(int id) const {
   const auto& p = schedule_.place[static_cast<std::size_t>(id)];
@@ -44,7 +45,8 @@ View Lowering::whole(int id) {
     if (auto it = local_.find(id); it != local_.end()) return it->second;
   if (const View& v = homes_.whole[static_cast<std::size_t>(id)]; v.base >= 0) return v;
   if (ir::is_view(n.op)) return through(n, whole(n.inputs[0]), kNotAligned);
-  throw Error("internal: node " + std::to_string(id) + " (" + std::string(ir::definition(n.op).name) + ") has no whole value");
+  throw Error("internal: node " + std::to_string(id) + " (" + std::string(ir::definition(n.op).name) +
+              ") has no whole value");
 }
 
 View Lowering::strip(int id, int axis) {
@@ -84,7 +86,8 @@ View Lowering::destination(int id, int axis) {
   const Node& n = graph_[id];
   if (!region_) return homes_.shared[static_cast<std::size_t>(phase_)].at(id);
   if (plan::is_total(axis)) return homes_.partial[static_cast<std::size_t>(id)];
-  if (const View& v = homes_.whole[static_cast<std::size_t>(id)]; v.base >= 0) return axis == kOnce ? v : rows_of(v, axis);
+  if (const View& v = homes_.whole[static_cast<std::size_t>(id)]; v.base >= 0)
+    return axis == kOnce ? v : rows_of(v, axis);
   return emit_.scratch(n.spec.dtype, strip_shape(n.spec.shape, axis));
 }
 
@@ -114,12 +117,15 @@ void Lowering::run() {
   }
 }
 
-// ---- the program ---------------------------------------------------------------------------------------------------------------
+// ---- the program
+// ---------------------------------------------------------------------------------------------------------------
 
 namespace {
 
 std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-std::size_t bytes_of(const Spec& spec) { return static_cast<std::size_t>(std::max<std::int64_t>(spec.shape.count(), 1)) * size_of(spec.dtype); }
+std::size_t bytes_of(const Spec& spec) {
+  return static_cast<std::size_t>(std::max<std::int64_t>(spec.shape.count(), 1)) * size_of(spec.dtype);
+}
 
 class Builder {
  public:
@@ -170,8 +176,11 @@ class Builder {
     std::vector<int> last(static_cast<std::size_t>(g_.size()), -1);
     for (int id = g_.size() - 1; id >= 0; --id) {
       const auto& place = s_.place[static_cast<std::size_t>(id)];
-      const int used = place.home == Home::view || ir::is_view(g_[id].op) ? last[static_cast<std::size_t>(id)] : place.phase;
-      for (int in : g_[id].inputs) last[static_cast<std::size_t>(in)] = std::max(last[static_cast<std::size_t>(in)], std::max(used, last_shared(id)));
+      const int used =
+          place.home == Home::view || ir::is_view(g_[id].op) ? last[static_cast<std::size_t>(id)] : place.phase;
+      for (int in : g_[id].inputs)
+        last[static_cast<std::size_t>(in)] =
+            std::max(last[static_cast<std::size_t>(in)], std::max(used, last_shared(id)));
     }
     const int end = static_cast<int>(s_.phases.size());
     for (const auto& c : s_.commits) extend(c.node, end, last);
@@ -180,8 +189,12 @@ class Builder {
     for (int id = 0; id < g_.size(); ++id) {
       const auto& place = s_.place[static_cast<std::size_t>(id)];
       if (place.phase < 0) continue;
-      if (place.home == Home::state) whole(id) = dense_view(p_.state_base[static_cast<std::size_t>(place.index)], 0, g_[id].spec.dtype, g_[id].spec.shape);
-      if (place.home == Home::output) whole(id) = dense_view(p_.output_base[static_cast<std::size_t>(place.index)], 0, g_[id].spec.dtype, g_[id].spec.shape);
+      if (place.home == Home::state)
+        whole(id) =
+            dense_view(p_.state_base[static_cast<std::size_t>(place.index)], 0, g_[id].spec.dtype, g_[id].spec.shape);
+      if (place.home == Home::output)
+        whole(id) =
+            dense_view(p_.output_base[static_cast<std::size_t>(place.index)], 0, g_[id].spec.dtype, g_[id].spec.shape);
       if (place.home != Home::arena) continue;
       values.push_back({bytes_of(g_[id].spec), place.phase, std::max(place.phase, last[static_cast<std::size_t>(id)])});
       nodes.push_back(id);
@@ -190,7 +203,8 @@ class Builder {
     p_.arena_bytes = use.bytes;
     p_.arena_lower_bound = use.lower_bound;
     for (std::size_t i = 0; i < nodes.size(); ++i)
-      whole(nodes[i]) = dense_view(kArena, static_cast<std::int64_t>(values[i].offset), g_[nodes[i]].spec.dtype, g_[nodes[i]].spec.shape);
+      whole(nodes[i]) = dense_view(kArena, static_cast<std::int64_t>(values[i].offset), g_[nodes[i]].spec.dtype,
+                                   g_[nodes[i]].spec.shape);
   }
 
   int last_shared(int id) {
@@ -209,7 +223,8 @@ class Builder {
     for (int id = 0; id < g_.size(); ++id) {
       const auto& place = s_.place[static_cast<std::size_t>(id)];
       if (place.phase < 0 || !plan::is_total(place.axis)) continue;
-      h_.partial[static_cast<std::size_t>(id)] = dense_view(kPartial, static_cast<std::int64_t>(p_.partial_bytes), g_[id].spec.dtype, g_[id].spec.shape);
+      h_.partial[static_cast<std::size_t>(id)] =
+          dense_view(kPartial, static_cast<std::int64_t>(p_.partial_bytes), g_[id].spec.dtype, g_[id].spec.shape);
       p_.partial_bytes += rounded(bytes_of(g_[id].spec));
     }
     h_.lane_bytes = static_cast<std::int64_t>(p_.partial_bytes);
@@ -240,10 +255,12 @@ class Builder {
     }
     for (std::size_t r = 0; r < phase.regions.size(); ++r) {
       const plan::Region& region = phase.regions[r];
-      const bool totals = std::any_of(region.members.begin(), region.members.end(), [](auto& m) { return plan::is_total(m.axis); });
+      const bool totals =
+          std::any_of(region.members.begin(), region.members.end(), [](auto& m) { return plan::is_total(m.axis); });
       std::map<std::pair<std::int64_t, bool>, int> codes;
       for (int l = 0; l < region.lanes(); ++l) {
-        const auto begin = region.row_begin[static_cast<std::size_t>(l)], end = region.row_begin[static_cast<std::size_t>(l) + 1];
+        const auto begin = region.row_begin[static_cast<std::size_t>(l)],
+                   end = region.row_begin[static_cast<std::size_t>(l) + 1];
         for (auto row = begin; row < end || (row == begin && totals && begin == end); row += region.strip) {
           const auto rows = std::min(region.strip, end - row);
           const bool first = totals && row == begin;
@@ -257,7 +274,8 @@ class Builder {
     p_.strips.push_back(std::move(lanes));
   }
 
-  int add_code(int phase, const plan::Region* region, int region_index, std::int64_t rows, bool first, std::size_t reserved) {
+  int add_code(int phase, const plan::Region* region, int region_index, std::int64_t rows, bool first,
+               std::size_t reserved) {
     Emitter emitter(p_, p_.target);
     Lowering(s_, h_, emitter, phase, region, region_index, rows, first).run();
     Code code;

@@ -11,9 +11,9 @@ namespace wr::cpu {
 
 /// What of a node's value stands where, for the whole program.
 struct Homes {
-  std::vector<View> whole;                     // by node; base < 0 where the whole value is nowhere
-  std::vector<View> partial;                   // by node, totals: the lane's own part (kPartial)
-  std::int64_t lane_bytes = 0;                 // from one lane's parts to the next lane's
+  std::vector<View> whole;                            // by node; base < 0 where the whole value is nowhere
+  std::vector<View> partial;                          // by node, totals: the lane's own part (kPartial)
+  std::int64_t lane_bytes = 0;                        // from one lane's parts to the next lane's
   std::vector<std::unordered_map<int, View>> shared;  // [phase]: values each lane computes for itself
 };
 
@@ -22,8 +22,15 @@ class Lowering {
  public:
   Lowering(const plan::Schedule& schedule, const Homes& homes, Emitter& emitter, int phase, const plan::Region* region,
            int region_index, std::int64_t rows, bool first)
-      : schedule_(schedule), graph_(*schedule.graph), homes_(homes), emit_(emitter), phase_(phase), region_(region),
-        region_index_(region_index), rows_(rows), first_(first) {}
+      : schedule_(schedule),
+        graph_(*schedule.graph),
+        homes_(homes),
+        emit_(emitter),
+        phase_(phase),
+        region_(region),
+        region_index_(region_index),
+        rows_(rows),
+        first_(first) {}
 
   void run();
 

@@ -1,5 +1,5 @@
-// einsum of two operands as matrix products: labels are sorted into rows, columns, inner and batch, merged where memory allows,
-// and what is left over becomes loops round the product.
+// einsum of two operands as matrix products: labels are sorted into rows, columns, inner and batch, merged where memory
+// allows, and what is left over becomes loops round the product.
 #include <algorithm>
 
 #include "backend/cpu/gemm.h"
@@ -82,7 +82,8 @@ Label take(std::vector<Label>& labels) {
 void Lowering::lower_einsum(int id, const View& out, const View& a, const View& b, bool accumulate) {
   const std::string& spec = graph_[id].attrs.text;
   const auto comma = spec.find(','), arrow = spec.find("->");
-  const std::string la = spec.substr(0, comma), lb = spec.substr(comma + 1, arrow - comma - 1), lc = spec.substr(arrow + 2);
+  const std::string la = spec.substr(0, comma), lb = spec.substr(comma + 1, arrow - comma - 1),
+                    lc = spec.substr(arrow + 2);
   std::vector<Label> kinds[kKinds];
   std::string all = la + lb;
   std::sort(all.begin(), all.end());

@@ -64,7 +64,9 @@ struct SumLanesCall {
   std::int64_t count;
 };
 
-void run_sum_lanes(const SumLanesCall& call, void* const* ptr, std::int64_t) { call.kernel(call.params, ptr, call.count); }
+void run_sum_lanes(const SumLanesCall& call, void* const* ptr, std::int64_t) {
+  call.kernel(call.params, ptr, call.count);
+}
 
 /// Axes of an elementwise call, outermost first, merged where every operand allows it.
 struct Loops {
@@ -77,9 +79,11 @@ Loops merged_axes(const Shape& shape, const std::vector<View>& operands) {
   for (int axis = 0; axis < shape.rank(); ++axis) {
     if (shape[axis] == 1) continue;
     std::vector<std::int64_t> strides;
-    for (const View& v : operands) strides.push_back(v.shape.rank() == shape.rank() && v.shape[axis] == shape[axis] ? v.strides[axis] : 0);
+    for (const View& v : operands)
+      strides.push_back(v.shape.rank() == shape.rank() && v.shape[axis] == shape[axis] ? v.strides[axis] : 0);
     bool merge = !loops.size.empty();
-    for (std::size_t k = 0; merge && k < strides.size(); ++k) merge = loops.stride.back()[k] == strides[k] * shape[axis];
+    for (std::size_t k = 0; merge && k < strides.size(); ++k)
+      merge = loops.stride.back()[k] == strides[k] * shape[axis];
     if (merge) {
       loops.size.back() *= shape[axis];
       loops.stride.back() = strides;
@@ -115,7 +119,12 @@ void Lowering::lower(int id, int axis) {
   const bool accumulate = total && !first_;
   if (ir::is_elementwise(n.op)) return lower_map(id, out, std::move(in));
   switch (n.op) {
-    case Op::reduce_sum: case Op::reduce_max: case Op::reduce_min: case Op::reduce_prod: case Op::reduce_argmax: case Op::reduce_argmin:
+    case Op::reduce_sum:
+    case Op::reduce_max:
+    case Op::reduce_min:
+    case Op::reduce_prod:
+    case Op::reduce_argmax:
+    case Op::reduce_argmin:
       return lower_reduce(id, out, in[0], accumulate);
     case Op::einsum:
       return lower_einsum(id, out, in[0], in[1], accumulate);
@@ -123,7 +132,10 @@ void Lowering::lower(int id, int axis) {
       return lower_concat(id, out, in);
     case Op::pad:
       return lower_pad(id, out, in[0]);
-    case Op::unfold: case Op::fold: case Op::max_pool_pick: case Op::max_pool_scatter:
+    case Op::unfold:
+    case Op::fold:
+    case Op::max_pool_pick:
+    case Op::max_pool_scatter:
       return lower_window(id, out, in);
     case Op::random:
       return lower_random(id, axis, out, in[0]);
@@ -165,8 +177,10 @@ void Lowering::lower_map(int id, const View& out, std::vector<View> in) {
   for (std::size_t k = 0; k < operands.size(); ++k) {
     call.params.col_stride[k] = axes > 0 ? loops.stride[static_cast<std::size_t>(axes) - 1][k] : k == 0;
     call.params.row_stride[k] = axes > 1 ? loops.stride[static_cast<std::size_t>(axes) - 2][k] : 0;
-    for (int l = 0; l < call.loops; ++l) call.step[l][k] = loops.stride[static_cast<std::size_t>(l)][k] * operands[k].elem();
-    const bool same_layout = k > 0 && operands[k].shape == out.shape && operands[k].dense() && out.dense() && operands[k].elem() == out.elem();
+    for (int l = 0; l < call.loops; ++l)
+      call.step[l][k] = loops.stride[static_cast<std::size_t>(l)][k] * operands[k].elem();
+    const bool same_layout = k > 0 && operands[k].shape == out.shape && operands[k].dense() && out.dense() &&
+                             operands[k].elem() == out.elem();
     if (same_layout) in_place |= 1u << k;
   }
   for (int l = 0; l < call.loops; ++l) call.size[l] = loops.size[static_cast<std::size_t>(l)];
@@ -174,7 +188,8 @@ void Lowering::lower_map(int id, const View& out, std::vector<View> in) {
 }
 
 void Lowering::lower_reduce(int id, const View& out, const View& in, bool accumulate) {
-  static constexpr Reduce kinds[] = {Reduce::sum, Reduce::max, Reduce::min, Reduce::prod, Reduce::argmax, Reduce::argmin};
+  static constexpr Reduce kinds[] = {Reduce::sum,  Reduce::max,    Reduce::min,
+                                     Reduce::prod, Reduce::argmax, Reduce::argmin};
   const Node& n = graph_[id];
   Dims axes;
   Strides out_strides;
@@ -194,7 +209,8 @@ void Lowering::lower_reduce(int id, const View& out, const View& in, bool accumu
 void Lowering::lower_lane_sum(int id, int axis, const View& out) {
   const int total = graph_[id].inputs[0];
   const auto& place = schedule_.place[static_cast<std::size_t>(total)];
-  const plan::Region& from = schedule_.phases[static_cast<std::size_t>(place.phase)].regions[static_cast<std::size_t>(place.region)];
+  const plan::Region& from =
+      schedule_.phases[static_cast<std::size_t>(place.phase)].regions[static_cast<std::size_t>(place.region)];
   View parts = homes_.partial[static_cast<std::size_t>(total)];
   parts.base = kPartials;
   if (axis != kOnce) parts = rows_of(parts, axis);
@@ -227,17 +243,27 @@ void Lowering::lower_pad(int id, const View& out, const View& in) {
   } value{};
   const double v = n.attrs.reals[0];
   switch (out.dtype) {
-    case DType::f32: value.f32 = static_cast<float>(v); break;
-    case DType::f64: value.f64 = v; break;
-    case DType::i32: value.i32 = static_cast<std::int32_t>(v); break;
-    case DType::u8: case DType::boolean: value.u8 = static_cast<std::uint8_t>(v); break;
+    case DType::f32:
+      value.f32 = static_cast<float>(v);
+      break;
+    case DType::f64:
+      value.f64 = v;
+      break;
+    case DType::i32:
+      value.i32 = static_cast<std::int32_t>(v);
+      break;
+    case DType::u8:
+    case DType::boolean:
+      value.u8 = static_cast<std::uint8_t>(v);
+      break;
   }
   const FillParams fill = make_fill(out.shape, out.strides, static_cast<int>(out.elem()), &value);
   emit_.call(find_fill(fill, emit_.target()), fill, {out}, "fill");
   View inner = out;
   inner.shape = in.shape;
   for (int i = 0; i < in.shape.rank(); ++i)
-    if (in.shape[i] != out.shape[i]) inner.offset += n.attrs.ints[static_cast<std::size_t>(i)] * out.strides[i] * out.elem();
+    if (in.shape[i] != out.shape[i])
+      inner.offset += n.attrs.ints[static_cast<std::size_t>(i)] * out.strides[i] * out.elem();
   if (in.count() > 0) copy(inner, in);
 }
 
@@ -283,7 +309,8 @@ void Lowering::lower_index(int id, const View& to, const std::vector<View>& in, 
     }
     case Op::embedding_sum: {
       const auto terms = in[1].shape.back();
-      const EmbeddingParams e{terms ? in[1].count() / terms : out.count() / std::max<std::int64_t>(out.shape.back(), 1), terms, in[0].shape[0], in[0].shape[1], false};
+      const EmbeddingParams e{terms ? in[1].count() / terms : out.count() / std::max<std::int64_t>(out.shape.back(), 1),
+                              terms, in[0].shape[0], in[0].shape[1], false};
       emit_.call(find_embedding_sum(out.dtype, t), e, {out, dense(in[0]), dense(in[1])}, "embedding_sum");
       break;
     }
@@ -304,12 +331,22 @@ void Lowering::lower_window(int id, const View& to, const std::vector<View>& in)
   const auto& i = n.attrs.ints;
   const View out = to.dense() ? to : emit_.scratch(to.dtype, to.shape);
   WindowParams p;
-  p.kernel_h = i[0]; p.kernel_w = i[1]; p.stride_h = i[2]; p.stride_w = i[3];
-  p.dilation_h = i[4]; p.dilation_w = i[5]; p.pad_top = i[6]; p.pad_left = i[8];
+  p.kernel_h = i[0];
+  p.kernel_w = i[1];
+  p.stride_h = i[2];
+  p.stride_w = i[3];
+  p.dilation_h = i[4];
+  p.dilation_w = i[5];
+  p.pad_top = i[6];
+  p.pad_left = i[8];
   const Shape& image = n.op == Op::fold || n.op == Op::max_pool_scatter ? out.shape : in[0].shape;
   const Shape& grid = n.op == Op::fold ? in[0].shape : n.op == Op::max_pool_scatter ? in[1].shape : out.shape;
-  p.batch = image[0]; p.in_h = image[1]; p.in_w = image[2]; p.channels = image[3];
-  p.out_h = grid[1]; p.out_w = grid[2];
+  p.batch = image[0];
+  p.in_h = image[1];
+  p.in_w = image[2];
+  p.channels = image[3];
+  p.out_h = grid[1];
+  p.out_w = grid[2];
   switch (n.op) {
     case Op::unfold:
       emit_.call(find_unfold(out.dtype, t), with_dense_columns(p), {out, dense(in[0])}, "unfold");
@@ -321,10 +358,12 @@ void Lowering::lower_window(int id, const View& to, const std::vector<View>& in)
       if (n.inputs[0] == n.inputs[1])
         emit_.call(find_max_pool(out.dtype, t), with_dense_pool(p), {out, dense(in[0])}, "max_pool");
       else
-        emit_.call(find_max_pool_pick(out.dtype, t), with_dense_pool(p), {out, dense(in[0]), dense(in[1])}, "max_pool_pick");
+        emit_.call(find_max_pool_pick(out.dtype, t), with_dense_pool(p), {out, dense(in[0]), dense(in[1])},
+                   "max_pool_pick");
       break;
     default:
-      emit_.call(find_max_pool_scatter(out.dtype, t), with_dense_pool(p), {out, dense(in[0]), dense(in[1])}, "max_pool_scatter");
+      emit_.call(find_max_pool_scatter(out.dtype, t), with_dense_pool(p), {out, dense(in[0]), dense(in[1])},
+                 "max_pool_scatter");
   }
   if (!to.dense()) copy(to, out);
 }

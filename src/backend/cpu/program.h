@@ -1,5 +1,5 @@
-// A plan as the CPU runs it: flat lists of kernel calls. Every pointer is a base plus a fixed offset plus the strip's first
-// row times a fixed advance; nothing is decided while running.
+// A plan as the CPU runs it: flat lists of kernel calls. Every pointer is a base plus a fixed offset plus the strip's
+// first row times a fixed advance; nothing is decided while running.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct Instr {
   const void* params = nullptr;
   int operands = 0;
   Operand operand[kMaxOperands];
-  int node = -1;                  // of the schedule's graph
-  const char* kernel = "";        // for people
+  int node = -1;            // of the schedule's graph
+  const char* kernel = "";  // for people
 };
 
 /// One region's kernel calls for strips of a certain number of rows.
@@ -49,9 +49,9 @@ struct Program {
   int lanes = 1;
   std::vector<Code> codes;
   std::vector<std::vector<std::vector<Strip>>> strips;  // [phase][lane]
-  std::size_t scratch_bytes = 0;        // a lane
-  std::size_t scratch_lower_bound = 0;  // the most that is live at once
-  std::size_t partial_bytes = 0;        // a lane
+  std::size_t scratch_bytes = 0;                        // a lane
+  std::size_t scratch_lower_bound = 0;                  // the most that is live at once
+  std::size_t partial_bytes = 0;                        // a lane
   std::size_t arena_bytes = 0;
   std::size_t arena_lower_bound = 0;
   /// Copied by the caller after the last phase: new values of states and outputs that had no strip of their own.

@@ -74,7 +74,8 @@ View view_through(const ir::Node& op, View v, const Shape& shape) {
   const View of = v;
   switch (op.op) {
     case Op::reshape:
-      if (!reshape_strides(of, shape, v.strides)) throw Error("internal: a reshape of elements that do not lie together");
+      if (!reshape_strides(of, shape, v.strides))
+        throw Error("internal: a reshape of elements that do not lie together");
       break;
     case Op::permute:
       for (int j = 0; j < rank; ++j) v.strides[j] = of.strides[static_cast<int>(ints[static_cast<std::size_t>(j)])];
