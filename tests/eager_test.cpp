@@ -287,6 +287,18 @@ TEST(Eager, OverlappingWindowsAreReadBeforeTheyAreWritten) {
   EXPECT_TRUE(identical(again, square - row));
 }
 
+TEST(Eager, LargeArraysInPlaceOnSeveralLanes) {
+  const Array x = random({1000, 301}), row = random({301}, 2), column = random({1000, 1}, 3);
+  Array y = x.clone();
+  exp(y, y);
+  EXPECT_TRUE(identical(y, exp(x)));
+  muladd(y, row, y, column);
+  EXPECT_TRUE(identical(y, muladd(row, exp(x), column)));
+  y = x.clone();
+  where(y, y > 0, y, row);
+  EXPECT_TRUE(identical(y, where(x > 0, x, row)));
+}
+
 TEST(Eager, CopiesOfTheDestinationKeepTheirValue) {
   Array a = random({32});
   const Array copy = a, before = a.clone();

@@ -83,7 +83,7 @@ TEST(Schedule, TrainingStepIsOneBatchRegionAndOneUpdatePhase) {
 TEST(Schedule, ParametersAndMomentsAreUpdatedInPlace) {
   Mlp mlp;
   Step step = mlp.step(2);
-  for (const char* name : {"w0", "b0", "w1", "b1", "w0.mean", "w0.square", "b1.square"})
+  for (const char* name : {"w0", "b0", "w1", "b1", "adam.mean.w0", "adam.square.w0", "adam.square.b1"})
     EXPECT_NE(placement_of_state(step.inside().schedule, name), nullptr) << name << "\n" << step.describe();
 }
 

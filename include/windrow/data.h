@@ -161,9 +161,14 @@ struct LoaderState {
 std::string to_string(const LoaderState& state);
 LoaderState parse_loader_state(std::string_view text);
 
-/// Fills a batch with the given examples; called on the loading thread. What it throws, Loader::next() throws. To give the
-/// same batches after a resume it must depend on nothing but its arguments.
-using FillBatch = std::function<void(std::span<const std::int64_t> examples, std::uint64_t epoch, Batch& batch)>;
+/// Which examples a batch is to hold, and what random changes to them may depend on.
+struct Request {
+  std::span<const std::int64_t> examples;
+  std::uint64_t seed, epoch;
+};
+/// Writes the examples to batch.x and batch.y; called on the loading thread. What it throws, Loader::next() throws. For
+/// training to resume exactly, it must depend on nothing but the request.
+using FillBatch = std::function<void(const Request& request, Batch& batch)>;
 
 /// Mini-batches in an order that depends on nothing but the seed and the epoch. In steady state it allocates nothing.
 class Loader {

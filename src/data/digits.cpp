@@ -100,7 +100,8 @@ void ink(std::span<const Segment> segments, Draw& draw, const DigitOptions& opti
 
 Dataset draw_digits(std::int64_t count, std::uint64_t seed, const DigitOptions& options) {
   if (count < 0) throw Error("draw_digits: the count is " + std::to_string(count));
-  Dataset data{Array::empty({count, kSide, kSide}, DType::u8), Array::empty({count}, DType::i32), "digits", {}};
+  Dataset data{Array::empty({count, kSide, kSide}, DType::u8), Array::empty({count}, DType::i32), "digits",
+               {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}};
   std::uint8_t* image = data.x.mutable_data<std::uint8_t>();
   std::int32_t* label = data.y.mutable_data<std::int32_t>();
   std::vector<Segment> segments;

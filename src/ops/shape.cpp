@@ -221,7 +221,7 @@ Spec infer_slice(std::span<const Spec> in, const Attrs& attrs) {
   const Dims starts = part(attrs, 0, rank), counts = part(attrs, 1, rank), steps = part(attrs, 2, rank);
   for (int i = 0; i < rank; ++i) {
     const auto n = in[0].shape[i];
-    if (counts[i] < 0 || counts[i] > n || starts[i] < 0 || std::abs(steps[i]) > std::max<std::int64_t>(n, 1))
+    if (counts[i] < 0 || counts[i] > n || starts[i] < 0 || std::abs(steps[i]) > (counts[i] > 1 ? n : std::int64_t{1} << 40))
       refuse("start " + std::to_string(starts[i]) + ", count " + std::to_string(counts[i]) + ", step " +
              std::to_string(steps[i]) + " do not fit axis " + std::to_string(i) + " of " + to_string(in[0].shape));
     const auto last = starts[i] + (counts[i] - 1) * steps[i];

@@ -92,7 +92,7 @@ class Lowering {
     Shape counts = (*rewriter_.to)[x].spec.shape;
     Dims starts(counts.rank(), 0), steps(counts.rank(), 1);
     counts[counts.rank() - 1] = count;
-    steps[counts.rank() - 1] = step;
+    if (count > 1) steps[counts.rank() - 1] = step;
     Attrs attrs;
     for (const Dims& dims : {starts, counts, steps}) attrs.ints.insert(attrs.ints.end(), dims.begin(), dims.end());
     return rewriter_.add(Op::slice, {x}, std::move(attrs));

@@ -18,7 +18,12 @@ constexpr std::int64_t kSharedElements = 2048;
 class Former {
  public:
   Former(const ir::Graph& graph, const AxisClasses& classes, int primary, int lanes)
-      : given_(graph), classes_(classes), primary_(primary), lanes_(lanes), out_(std::make_shared<ir::Graph>()) {}
+      : given_(graph),
+        uses_(count_uses(graph)),
+        classes_(classes),
+        primary_(primary),
+        lanes_(lanes),
+        out_(std::make_shared<ir::Graph>()) {}
 
   Schedule form() {
     for (int old = 0; old < given_.size(); ++old) take(old);
@@ -27,6 +32,7 @@ class Former {
     Schedule s;
     s.graph = out_;
     s.lanes = lanes_;
+    delay_copies();
     mark_needed();
     place_results(s);
     s.phases = collect();
@@ -60,11 +66,35 @@ class Former {
   void take(int old) {
     Node n = given_[old];
     for (int& in : n.inputs) in = renamed(in);
+    if (const int sum = added_totals(old, n); sum >= 0) {
+      rename_.push_back(sum);
+      return;
+    }
     const int known = static_cast<int>(place_.size());
     int id = append(std::move(n));
     if (id == known) settle(old, id);
     if (is_total(place(id).axis)) id = add_lane_sum(id);
     rename_.push_back(id);
+  }
+
+  /// The sum of two totals of one region, such as a weight's gradients at two places: both go into one accumulator.
+  /// Returns the lane_sum that stands for it, or -1.
+  int added_totals(int old, const Node& n) {
+    if (n.op != Op::add || node(n.inputs[0]).op != Op::lane_sum || node(n.inputs[1]).op != Op::lane_sum) return -1;
+    if (!(node(n.inputs[0]).spec == node(n.inputs[1]).spec)) return -1;
+    for (int in : given_[old].inputs)
+      if (uses_[static_cast<std::size_t>(in)] != 1) return -1;
+    const int a = accumulator(node(n.inputs[0]).inputs[0]), b = accumulator(node(n.inputs[1]).inputs[0]);
+    if (a == b || place(a).phase != place(b).phase || extent(a) != extent(b)) return -1;
+    if ((place(a).axis == kFlatTotal) != (place(b).axis == kFlatTotal)) return -1;
+    const int first = std::min(a, b), second = std::max(a, b);  // in order of execution
+    place(second).into = first;
+    return a == first ? n.inputs[0] : n.inputs[1];
+  }
+
+  int accumulator(int total) {
+    while (place(total).into >= 0) total = place(total).into;
+    return total;
   }
 
   /// Readers of a total read the sum of the lanes' parts.
@@ -113,7 +143,6 @@ class Former {
     place(id).axis = best_axis;
     place(id).phase = best_phase;
     info(id).ready = best_phase + 1;
-    if (node(id).gradient && node(id).copy == 0) backward_phase_ = best_phase;
   }
 
   bool inside_region(int id) {
@@ -249,8 +278,7 @@ class Former {
   /// The first phase in which the node can be computed in strips along the axis.
   int earliest(int id, int axis) {
     const Node& n = node(id);
-    // What a checkpoint computes again could be computed early, but is made for the gradients that come next.
-    int phase = n.copy != 0 ? backward_phase_ : 0;
+    int phase = 0;
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
       const int in = n.inputs[k];
       if (place(in).home == Home::leaf) continue;
@@ -274,6 +302,27 @@ class Former {
   }
 
   // ---- results
+  /// What a checkpoint computes again could be computed early and kept, but that is what the checkpoint is to avoid: it
+  /// goes to the phase of its first reader.
+  void delay_copies() {
+    constexpr int kNever = std::numeric_limits<int>::max();
+    std::vector<int> latest(place_.size(), kNever);
+    for (int id = out_->size() - 1; id >= 0; --id) {
+      const bool placed = inside_region(id);
+      const int bound = latest[static_cast<std::size_t>(id)];
+      if (placed && node(id).copy != 0 && !is_total(place(id).axis) && bound != kNever) {
+        place(id).phase = std::max(place(id).phase, bound);
+        info(id).ready = place(id).phase + 1;
+      }
+      for (std::size_t k = 0; k < node(id).inputs.size(); ++k) {
+        const bool together = placed && joins(id, static_cast<int>(k), place(id).axis);
+        const int phase = placed ? place(id).phase - (together ? 0 : 1) : bound;
+        int& of_input = latest[static_cast<std::size_t>(node(id).inputs[k])];
+        of_input = std::min(of_input, phase);
+      }
+    }
+  }
+
   // --------------------------------------------------------------------------------------------------------------
 
   /// Gives states and outputs their values: in place where nobody still needs the old one, else by a copy at the end.
@@ -404,6 +453,9 @@ class Former {
       work.pop_back();
       if (computed[static_cast<std::size_t>(id)] || place(id).home == Home::leaf) continue;
       computed[static_cast<std::size_t>(id)] = true;
+      if (is_total(place(id).axis))  // with everything that goes into the same accumulator
+        for (int other = 0; other < out_->size(); ++other)
+          if (is_total(place(other).axis) && accumulator(other) == accumulator(id)) work.push_back(other);
       if (place(id).home == Home::view) {
         need_whole(id);
         work.push_back(node(id).inputs[0]);
@@ -458,14 +510,24 @@ class Former {
     return phases;
   }
 
+  static std::vector<int> count_uses(const ir::Graph& graph) {
+    std::vector<int> uses(static_cast<std::size_t>(graph.size()), 0);
+    auto use = [&](int id) { ++uses[static_cast<std::size_t>(id)]; };
+    for (int i = 0; i < graph.size(); ++i)
+      for (int in : graph[i].inputs) use(in);
+    for (int o : graph.outputs) use(o);
+    for (auto u : graph.updates) use(u.value);
+    return uses;
+  }
+
   const ir::Graph& given_;
+  const std::vector<int> uses_;  // of the given nodes
   const AxisClasses& classes_;
   int primary_, lanes_;
   std::shared_ptr<ir::Graph> out_;
   std::vector<int> rename_;  // given node -> new node
   std::vector<Placement> place_;
   std::vector<Info> info_;
-  int backward_phase_ = 0;  // of the latest gradient
 };
 
 }  // namespace

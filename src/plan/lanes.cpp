@@ -110,7 +110,8 @@ double crossing_ns(const Schedule& s) {
       if (r.lanes() < 2) continue;
       std::vector<int> read_whole;
       for (const Member& m : r.members) {
-        if (is_total(m.axis)) ns += 2 * remote * bytes_of(g, m.node);
+        if (is_total(m.axis) && s.place[static_cast<std::size_t>(m.node)].into < 0)
+          ns += 2 * remote * bytes_of(g, m.node);
         if (s.place[static_cast<std::size_t>(m.node)].whole && interleaved(g, m.node, m.axis, r.lanes()))
           ns += contended * bytes_of(g, m.node);
         for (std::size_t k = 0; k < g[m.node].inputs.size(); ++k) {

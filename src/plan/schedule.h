@@ -53,6 +53,7 @@ struct Placement {
   Home home = Home::strip;
   int index = -1;      // of the state or output that is its home
   bool whole = false;  // somebody outside its strips reads it
+  int into = -1;       // a total that is added to another total's accumulator instead of its own
 };
 
 /// Left to the caller's thread after the last phase.

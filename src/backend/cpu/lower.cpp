@@ -223,9 +223,14 @@ class Builder {
     for (int id = 0; id < g_.size(); ++id) {
       const auto& place = s_.place[static_cast<std::size_t>(id)];
       if (place.phase < 0 || !plan::is_total(place.axis)) continue;
-      h_.partial[static_cast<std::size_t>(id)] =
-          dense_view(kPartial, static_cast<std::int64_t>(p_.partial_bytes), g_[id].spec.dtype, g_[id].spec.shape);
-      p_.partial_bytes += rounded(bytes_of(g_[id].spec));
+      View& partial = h_.partial[static_cast<std::size_t>(id)];
+      if (place.into >= 0) {  // the other total comes first
+        partial = h_.partial[static_cast<std::size_t>(place.into)];
+        continue;
+      }
+      const Spec& spec = g_[id].spec;
+      partial = dense_view(kPartial, static_cast<std::int64_t>(p_.partial_bytes), spec.dtype, spec.shape);
+      p_.partial_bytes += rounded(bytes_of(spec));
     }
     h_.lane_bytes = static_cast<std::int64_t>(p_.partial_bytes);
   }
