@@ -1,11 +1,12 @@
 // Drawn digits: the same for the same seed, all of them different, and a net can learn them.
-#include "windrow/windrow.h"
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 #include <set>
 
 #include "windrow/data.h"
+#include "windrow/windrow.h"
 
 namespace wr::data {
 namespace {
@@ -19,7 +20,7 @@ TEST(Digits, TheSeedDecides) {
   // The bytes themselves: drawing must not change unnoticed, nor differ between machines.
   std::uint64_t sum = 1469598103934665603u;
   for (const std::uint8_t v : a.x.to_vector<std::uint8_t>()) sum = (sum ^ v) * 1099511628211u;
-  EXPECT_EQ(sum, kExpectedSum);
+  EXPECT_EQ(sum, 5279213266272978742u);
 }
 
 TEST(Digits, EveryClassIsDrawnWithInkAndVariety) {
@@ -41,13 +42,11 @@ TEST(Digits, EveryClassIsDrawnWithInkAndVariety) {
 
 TEST(Digits, ANetLearnsThem) {
   const Dataset train_set = draw_digits(4000, 1), test_set = draw_digits(1000, 2);
-  const auto start = [](std::int64_t in, std::int64_t out, const char* name) {
-    Array w = draw_digits((in * out + 783) / 784, 7, {.noise = 1}).x.flatten().slice(0, 0, in * out).astype(DType::f32);
-    w = w.reshape({in, out}).clone();
-    for (float* v = w.mutable_data<float>(); v != w.data<float>() + in * out; ++v) {
-      *v = (*v / 255 - 0.3f) * 2 / std::sqrt(static_cast<float>(in));
-    }
-    return State(w, name);
+  std::mt19937 random(5);
+  const auto start = [&](std::int64_t in, std::int64_t out, const char* name) {
+    std::vector<float> values(static_cast<std::size_t>(in * out));
+    for (float& v : values) v = (static_cast<float>(random()) * 0x1p-32f - 0.5f) * 4 / std::sqrt(static_cast<float>(in));
+    return State(Array::from(values, {in, out}), name);
   };
   const State w0 = start(784, 64, "w0"), w1 = start(64, 10, "w1"), b0(Array::zeros({64}), "b0"), b1(Array::zeros({10}), "b1");
   optim::Adam adam({.lr = 2e-3});

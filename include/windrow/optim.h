@@ -41,8 +41,8 @@ std::vector<Tensor> clip_by_norm(const std::vector<Tensor>& gradients, double li
 /// Parameters with settings of their own; what is left out is as in the optimiser's options.
 struct Group {
   std::vector<State> parameters;
-  std::optional<double> lr;
-  std::optional<double> weight_decay;
+  std::optional<double> lr = {};
+  std::optional<double> weight_decay = {};
 };
 
 /// What the optimisers share: from loss to gradients to clipping to updates.

@@ -26,9 +26,9 @@ class Tensor {
  public:
   Tensor() = default;
   /// A constant.
-  Tensor(const Array& value);  // NOLINT(google-explicit-constructor)
+  Tensor(const Array& value, std::source_location where = std::source_location::current());  // NOLINT(google-explicit-constructor)
   /// The state's value as the trace has it now: what the step starts with, or what was assigned last.
-  Tensor(const State& state);  // NOLINT(google-explicit-constructor)
+  Tensor(const State& state, std::source_location where = std::source_location::current());  // NOLINT(google-explicit-constructor)
   Tensor(std::shared_ptr<ir::Graph> graph, int node) : graph_(std::move(graph)), node_(node) {}
 
   explicit operator bool() const { return graph_ != nullptr; }
@@ -36,7 +36,7 @@ class Tensor {
   const Shape& shape() const { return spec().shape; }
   DType dtype() const { return spec().dtype; }
   int rank() const { return shape().rank(); }
-  std::int64_t size(int axis) const;
+  std::int64_t size(int axis, std::source_location where = std::source_location::current()) const;
 
   const std::shared_ptr<ir::Graph>& graph() const { return graph_; }
   int node() const { return node_; }

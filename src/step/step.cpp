@@ -107,23 +107,32 @@ double Step::Results::number() const {
   return 0;
 }
 
+namespace {
+
+/// Messages are put together only when there is something to say: a run allocates nothing.
+[[noreturn]] void refuse(const CompileOptions& options, const std::string& what) {
+  throw Error((options.name.empty() ? "step" : options.name) + ": " + what);
+}
+
+void check_argument(const CompileOptions& options, std::size_t i, const Array& a, const Spec& want) {
+  if (a.dtype() != want.dtype || !(a.shape() == want.shape))
+    refuse(options, "argument " + std::to_string(i) + " is " + to_string(Spec{a.dtype(), a.shape()}) +
+                        ", the step was compiled for " + to_string(want));
+  if (!a.is_contiguous())
+    refuse(options, "argument " + std::to_string(i) + " is a strided view; pass its contiguous() copy");
+}
+
+}  // namespace
+
 Step::Results Step::run(std::span<const Array* const> arguments) {
   Inside& s = *inside_;
   const ir::Graph& g = *s.schedule.graph;
-  const std::string who = s.options.name.empty() ? "step" : s.options.name;
   if (arguments.size() != g.inputs.size())
-    throw Error(who + ": takes " + std::to_string(g.inputs.size()) + " arguments, got " +
-                std::to_string(arguments.size()));
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const Array& a = *arguments[i];
-    const Spec& want = g[g.inputs[i]].spec;
-    if (a.dtype() != want.dtype || !(a.shape() == want.shape))
-      throw Error(who + ": argument " + std::to_string(i) + " is " + to_string(Spec{a.dtype(), a.shape()}) +
-                  ", the step was compiled for " + to_string(want));
-    if (!a.is_contiguous())
-      throw Error(who + ": argument " + std::to_string(i) + " is a strided view; pass " + "its contiguous() copy");
-    s.executor->bind(s.executor->program().input_base[i], const_cast<void*>(detail::ArrayAccess::read(a)));
-  }
+    refuse(s.options,
+           "takes " + std::to_string(g.inputs.size()) + " arguments, got " + std::to_string(arguments.size()));
+  for (std::size_t i = 0; i < arguments.size(); ++i) check_argument(s.options, i, *arguments[i], g[g.inputs[i]].spec);
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    s.executor->bind(s.executor->program().input_base[i], const_cast<void*>(detail::ArrayAccess::read(*arguments[i])));
   s.bound = true;
   return again();
 }
