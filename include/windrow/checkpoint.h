@@ -35,9 +35,9 @@ void write_safetensors(const std::string& path, const std::map<std::string, Arra
 /// The states of a run under names that stay the same from one program start to the next:
 ///
 ///     CheckpointStates all;
-///     all.add("model", net.parameters());
-///     all.add("optimiser", adam.states());
-///     all.add("dropout", {random.counter()});
+///     all.add_group("model", net.parameters());
+///     all.add_group("optimiser", adam.states());
+///     all.add("dropout", random.counter());
 ///     save_checkpoint("run.safetensors", all, {{"loader", to_string(loader.state())}, {"lr", "0.001"}});
 ///     const Metadata settings = load_checkpoint("run.safetensors", all);
 ///
@@ -48,7 +48,7 @@ class CheckpointStates {
   void add(const std::string& name, const State& state);
   /// Each under "group.name", where a state that has no name is called by its position. Equal names within a group get a
   /// number: "model.weight", "model.weight#2".
-  void add(const std::string& group, const std::vector<State>& states);
+  void add_group(const std::string& group, const std::vector<State>& states);
   const std::map<std::string, State>& all() const { return states_; }
 
  private:

@@ -25,10 +25,11 @@ class State;
 class Tensor {
  public:
   Tensor() = default;
+  using Where = std::source_location;
   /// A constant.
-  Tensor(const Array& value, std::source_location where = std::source_location::current());  // NOLINT(google-explicit-constructor)
+  Tensor(const Array& value, Where where = Where::current());  // NOLINT(google-explicit-constructor)
   /// The state's value as the trace has it now: what the step starts with, or what was assigned last.
-  Tensor(const State& state, std::source_location where = std::source_location::current());  // NOLINT(google-explicit-constructor)
+  Tensor(const State& state, Where where = Where::current());  // NOLINT(google-explicit-constructor)
   Tensor(std::shared_ptr<ir::Graph> graph, int node) : graph_(std::move(graph)), node_(node) {}
 
   explicit operator bool() const { return graph_ != nullptr; }
@@ -36,7 +37,7 @@ class Tensor {
   const Shape& shape() const { return spec().shape; }
   DType dtype() const { return spec().dtype; }
   int rank() const { return shape().rank(); }
-  std::int64_t size(int axis, std::source_location where = std::source_location::current()) const;
+  std::int64_t size(int axis, Where where = Where::current()) const;
 
   const std::shared_ptr<ir::Graph>& graph() const { return graph_; }
   int node() const { return node_; }
@@ -74,15 +75,16 @@ class State {
 class Operand {
  public:
   using Where = std::source_location;
-  Operand(const Tensor& t, Where at = Where::current()) : tensor(t), where(at) {}  // NOLINT
-  Operand(const State& s, Where at = Where::current()) : tensor(s), where(at) {}   // NOLINT
-  Operand(const Array& a, Where at = Where::current()) : tensor(a), where(at) {}   // NOLINT
+  Operand(const Tensor& t, Where at = Where::current()) : tensor(t), where(at) {}     // NOLINT
+  Operand(const State& s, Where at = Where::current()) : tensor(s, at), where(at) {}  // NOLINT
+  Operand(const Array& a, Where at = Where::current()) : tensor(a, at), where(at) {}  // NOLINT
   template <class N>
   requires std::is_arithmetic_v<N> Operand(N n, Where at = Where::current())
-      : number(static_cast<double>(n)), where(at) {}  // NOLINT
+      : number(static_cast<double>(n)), is_number(true), where(at) {}  // NOLINT
 
   Tensor tensor;
   double number = 0;
+  bool is_number = false;
   Where where;
 };
 

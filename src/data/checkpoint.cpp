@@ -17,7 +17,7 @@ void CheckpointStates::add(const std::string& name, const State& state) {
   if (!states_.emplace(name, state).second) throw Error("checkpoint: there are two states called '" + name + "'");
 }
 
-void CheckpointStates::add(const std::string& group, const std::vector<State>& states) {
+void CheckpointStates::add_group(const std::string& group, const std::vector<State>& states) {
   for (std::size_t i = 0; i < states.size(); ++i) {
     const std::string own = states[i] ? states[i].name() : "";
     const std::string name = group + "." + (own.empty() ? std::to_string(i) : own);

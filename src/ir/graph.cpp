@@ -77,6 +77,8 @@ int Graph::add(Op op, std::vector<int> ids, Attrs attrs, const std::source_locat
 }
 
 int Graph::add_input(const Spec& spec, const std::source_location& where) {
+  for (auto n : spec.shape)
+    if (n < 0) fail(where, "input: negative size in " + to_string(spec));
   Node node;
   node.op = Op::input;
   node.spec = spec;

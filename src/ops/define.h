@@ -66,6 +66,8 @@ inline Shape expect_sizes(const Shape& shape) {
 }
 /// -1 for the last axis and so on; throws with the caller's line.
 int normalise_axis(int axis, int rank, const char* op, const std::source_location& where);
+/// For ops made of others: throws what a part refused under the name and line that the caller knows.
+[[noreturn]] void refuse_as(std::string_view op, const std::source_location& where, const Error& error);
 
 inline std::vector<Tensor> no_gradient(const Gradient& of) { return std::vector<Tensor>(of.in.size()); }
 

@@ -70,7 +70,7 @@ std::string rank_error(const Tensor& a, const Tensor& b) {
 }
 
 Tensor product(const char* name, const Tensor& a, const Tensor& b, const char* la, const char* lb,
-               const std::source_location& where) {
+               const std::source_location& where) try {
   if (!a || !b) fail(where, std::string(name) + ": an operand is an empty Tensor");
   if (a.rank() < 2 || b.rank() < 2) fail(where, std::string(name) + ": " + rank_error(a, b));
   if (a.dtype() != b.dtype())
@@ -104,6 +104,8 @@ Tensor product(const char* name, const Tensor& a, const Tensor& b, const char* l
   std::string sa, sb;
   const Tensor ta = own(a, b, sa), tb = own(b, a, sb);
   return einsum(sa + la + "," + sb + lb + "->" + labels + "mn", {ta, tb}, where);
+} catch (const Error& error) {
+  ops::refuse_as(name, where, error);
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ std::vector<Tensor> align(const char* name, std::vector<Operand> operands, std::
   int rank = 0;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Tensor& t = operands[i].tensor;
-    if (!t) continue;
+    if (operands[i].is_number) continue;
+    if (!t) fail(where, std::string(name) + ": operand " + std::to_string(i) + " is an empty Tensor");
     if (i >= typed_from && !typed) typed = &t;
     rank = std::max(rank, t.rank());
   }
@@ -40,7 +41,7 @@ std::vector<Tensor> align(const char* name, std::vector<Operand> operands, std::
   std::vector<Tensor> out;
   for (const Operand& operand : operands) {
     Tensor t = operand.tensor;
-    if (!t) t = full(Shape(rank, 1), operand.number, dtype, where);
+    if (operand.is_number) t = full(Shape(rank, 1), operand.number, dtype, where);
     if (t.rank() < rank) {
       Shape padded(rank - t.rank(), 1);
       for (auto n : t.shape()) padded.push_back(n);
@@ -82,12 +83,16 @@ Tensor where(const Tensor& condition, const Operand& yes, const Operand& no) {
   return ir::apply(Op::where, align("where", {Operand(condition, yes.where), yes, no}, 1), {}, yes.where);
 }
 
-Tensor cast(const Tensor& x, DType dtype, std::source_location where) {
+Tensor cast(const Tensor& x, DType dtype, std::source_location where) try {
   if (x.dtype() == dtype) return x;
   return ir::apply(Op::cast, {x}, {{static_cast<std::int64_t>(dtype)}, {}, {}}, where);
+} catch (const Error& error) {
+  ops::refuse_as("cast", where, error);
 }
 
 Tensor logical_not(const Tensor& x, std::source_location where) {
+  if (!x) fail(where, "logical_not: the operand is an empty Tensor");
+  if (x.dtype() != DType::boolean) fail(where, "logical_not: works on bool, the operand is " + to_string(x.spec()));
   return logical_xor(Operand(x, where), Operand(Array::full(Shape(x.rank(), 1), 1, DType::boolean), where));
 }
 

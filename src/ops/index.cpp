@@ -5,17 +5,23 @@ namespace wr {
 
 using ir::Op;
 
-Tensor gather(const Tensor& x, const Tensor& indices, int axis, std::source_location where) {
+Tensor gather(const Tensor& x, const Tensor& indices, int axis, std::source_location where) try {
   return ir::apply(Op::gather, {x, indices}, {{ops::normalise_axis(axis, x.rank(), "gather", where)}, {}, {}}, where);
+} catch (const Error& error) {
+  ops::refuse_as("gather", where, error);
 }
 Tensor scatter_add(const Tensor& base, const Tensor& indices, const Tensor& updates, int axis,
-                   std::source_location where) {
+                   std::source_location where) try {
   return ir::apply(Op::scatter_add, {base, indices, updates},
                    {{ops::normalise_axis(axis, base.rank(), "scatter_add", where)}, {}, {}}, where);
+} catch (const Error& error) {
+  ops::refuse_as("scatter_add", where, error);
 }
-Tensor take_along(const Tensor& x, const Tensor& indices, int axis, std::source_location where) {
+Tensor take_along(const Tensor& x, const Tensor& indices, int axis, std::source_location where) try {
   return ir::apply(Op::take_along, {x, indices}, {{ops::normalise_axis(axis, x.rank(), "take_along", where)}, {}, {}},
                    where);
+} catch (const Error& error) {
+  ops::refuse_as("take_along", where, error);
 }
 Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype, std::source_location where) {
   return ir::apply(Op::one_hot, {indices}, {{classes, static_cast<std::int64_t>(dtype)}, {}, {}}, where);

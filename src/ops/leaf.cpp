@@ -5,13 +5,13 @@ namespace wr {
 
 using ir::Op;
 
-Tensor::Tensor(const Array& value) : graph_(ir::current_graph()) {
-  node_ = graph_->add_constant(value, std::source_location::current());
+Tensor::Tensor(const Array& value, std::source_location where) : graph_(ir::current_graph()) {
+  node_ = graph_->add_constant(value, where);
 }
 
-Tensor::Tensor(const State& state) : graph_(ir::current_graph()) {
-  if (!state) throw Error("an empty State has no value");
-  node_ = graph_->current(state.variable(), std::source_location::current());
+Tensor::Tensor(const State& state, std::source_location where) : graph_(ir::current_graph()) {
+  if (!state) fail(where, "state: an empty State has no value");
+  node_ = graph_->current(state.variable(), where);
 }
 
 const Spec& Tensor::spec() const {
@@ -19,18 +19,28 @@ const Spec& Tensor::spec() const {
   return (*graph_)[node_].spec;
 }
 
-std::int64_t Tensor::size(int axis) const {
-  return shape()[ops::normalise_axis(axis, rank(), "size", std::source_location::current())];
+std::int64_t Tensor::size(int axis, std::source_location where) const {
+  return shape()[ops::normalise_axis(axis, rank(), "size", where)];
 }
+
+namespace {
+
+ir::Variable& variable_of(const std::shared_ptr<ir::Variable>& variable) {
+  if (!variable) throw Error("an empty State has no value");
+  return *variable;
+}
+
+}  // namespace
 
 State::State(const Array& initial, std::string name)
     : variable_(std::make_shared<ir::Variable>(std::move(name), initial)) {}
 
-const std::string& State::name() const { return variable_->name; }
-const Spec& State::spec() const { return variable_->spec; }
-Array State::value() const { return variable_->value.clone(); }
+const std::string& State::name() const { return variable_of(variable_).name; }
+const Spec& State::spec() const { return variable_of(variable_).spec; }
+Array State::value() const { return variable_of(variable_).value.clone(); }
 
 void State::set(const Array& value, std::source_location where) {
+  if (!variable_) fail(where, "set: an empty State has no value");
   if (value.dtype() != spec().dtype || !(value.shape() == shape()))
     fail(where, "set: state " + (name().empty() ? "" : "'" + name() + "' ") + "is " + to_string(spec()) +
                     ", the value is " + to_string(Spec{value.dtype(), value.shape()}));
@@ -38,14 +48,18 @@ void State::set(const Array& value, std::source_location where) {
 }
 
 void State::assign(const Tensor& value, std::source_location where) const {
+  if (!variable_) fail(where, "assign: an empty State has no value");
   if (!value) fail(where, "assign: the value is an empty Tensor");
+  if (value.graph() != ir::current_graph()) fail(where, "assign: the value belongs to another trace");
   value.graph()->assign(variable_, value.node(), where);
 }
 
-Tensor full(const Shape& shape, double value, DType dtype, std::source_location where) {
+Tensor full(const Shape& shape, double value, DType dtype, std::source_location where) try {
   auto graph = ir::current_graph();
   const Tensor scalar(graph, graph->add_constant(Array::full(Shape(shape.rank(), 1), value, dtype), where));
   return shape.count() == 1 ? scalar : broadcast_to(scalar, shape, where);
+} catch (const Error& error) {
+  ops::refuse_as("full", where, error);
 }
 
 Tensor iota(const Shape& shape, int axis, DType dtype, std::source_location where) {

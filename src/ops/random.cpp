@@ -11,7 +11,7 @@ Random::Random(std::uint64_t seed) : seed_(seed), counter_(Array::full({}, 0, DT
 namespace {
 
 Tensor draw(const Random& random, const char* distribution, double parameter, const Shape& shape, DType dtype,
-            const std::source_location& where) {
+            const std::source_location& where) try {
   auto graph = ir::current_graph();
   const auto& variable = random.counter().variable();
   const int start = graph->add_state(variable, where);
@@ -23,6 +23,8 @@ Tensor draw(const Random& random, const char* distribution, double parameter, co
   attrs.reals = {parameter};
   attrs.text = distribution;
   return ir::apply(Op::random, {Tensor(graph, start)}, std::move(attrs), where);
+} catch (const Error& error) {
+  ops::refuse_as(distribution, where, error);
 }
 
 }  // namespace

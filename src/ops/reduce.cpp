@@ -29,12 +29,14 @@ Tensor drop_axes(const Tensor& x, const std::vector<std::int64_t>& axes, const s
 }
 
 Tensor reduce(Op op, const char* name, const Tensor& x, const Axes& axes, Keep keep,
-              const std::source_location& where) {
+              const std::source_location& where) try {
   const auto list = normalise(axes, x.rank(), name, where);
   Tensor y = list.empty() && op != Op::reduce_argmax && op != Op::reduce_argmin
                  ? x
                  : ir::apply(op, {x}, {list, {}, {}}, where);
   return keep == Keep::yes ? y : drop_axes(y, list, where);
+} catch (const Error& error) {
+  ops::refuse_as(name, where, error);
 }
 
 }  // namespace
@@ -51,7 +53,7 @@ WINDROW_REDUCE(argmax, reduce_argmax)
 WINDROW_REDUCE(argmin, reduce_argmin)
 #undef WINDROW_REDUCE
 
-Tensor mean(const Tensor& x, const Axes& axes, Keep keep, std::source_location where) {
+Tensor mean(const Tensor& x, const Axes& axes, Keep keep, std::source_location where) try {
   if (!is_floating(x.dtype()))
     fail(where, "mean: works on f32 and f64, the operand is " + to_string(x.spec()) + "; cast it");
   const Tensor total = reduce(Op::reduce_sum, "mean", x, axes, Keep::yes, where);
@@ -59,18 +61,24 @@ Tensor mean(const Tensor& x, const Axes& axes, Keep keep, std::source_location w
       static_cast<double>(x.shape().count()) / static_cast<double>(std::max<std::int64_t>(total.shape().count(), 1));
   const Tensor y = mul(Operand(total, where), Operand(1.0 / n, where));
   return keep == Keep::yes ? y : drop_axes(y, normalise(axes, x.rank(), "mean", where), where);
+} catch (const Error& error) {
+  ops::refuse_as("mean", where, error);
 }
 
-Tensor variance(const Tensor& x, const Axes& axes, Keep keep, std::source_location where) {
+Tensor variance(const Tensor& x, const Axes& axes, Keep keep, std::source_location where) try {
   const Tensor centred = sub(Operand(x, where), mean(x, axes, Keep::yes, where));
   return mean(square(centred, where), axes, keep, where);
+} catch (const Error& error) {
+  ops::refuse_as("variance", where, error);
 }
 
-Tensor logsumexp(const Tensor& x, const Axes& axes, Keep keep, std::source_location where) {
+Tensor logsumexp(const Tensor& x, const Axes& axes, Keep keep, std::source_location where) try {
   const Tensor top = stop_gradient(max(x, axes, Keep::yes, where), where);
   const Tensor total = sum(exp(sub(Operand(x, where), top), where), axes, Keep::yes, where);
   const Tensor y = add(Operand(log(total, where), where), top);
   return keep == Keep::yes ? y : drop_axes(y, normalise(axes, x.rank(), "logsumexp", where), where);
+} catch (const Error& error) {
+  ops::refuse_as("logsumexp", where, error);
 }
 
 namespace ops {

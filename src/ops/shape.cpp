@@ -16,7 +16,7 @@ std::vector<std::int64_t> to_ints(const Dims& dims) { return {dims.begin(), dims
 
 }  // namespace
 
-Tensor reshape(const Tensor& x, const Shape& given, std::source_location where) {
+Tensor reshape(const Tensor& x, const Shape& given, std::source_location where) try {
   Shape shape = given;
   int unknown = -1;
   std::int64_t known = 1;
@@ -36,9 +36,12 @@ Tensor reshape(const Tensor& x, const Shape& given, std::source_location where) 
   }
   if (shape == x.shape()) return x;
   return ir::apply(Op::reshape, {x}, {to_ints(shape), {}, {}}, where);
+} catch (const Error& error) {
+  ops::refuse_as("reshape", where, error);
 }
 
-Tensor flatten(const Tensor& x, int from_axis, std::source_location where) {
+Tensor flatten(const Tensor& x, int from_axis, std::source_location where) try {
+  if (x.rank() == 0) return reshape(x, {1}, where);
   const int from = ops::normalise_axis(from_axis, x.rank(), "flatten", where);
   Shape shape;
   for (int i = 0; i < from; ++i) shape.push_back(x.shape()[i]);
@@ -46,29 +49,37 @@ Tensor flatten(const Tensor& x, int from_axis, std::source_location where) {
   for (int i = from; i < x.rank(); ++i) rest *= x.shape()[i];
   shape.push_back(rest);
   return reshape(x, shape, where);
+} catch (const Error& error) {
+  ops::refuse_as("flatten", where, error);
 }
 
-Tensor permute(const Tensor& x, const Dims& order, std::source_location where) {
+Tensor permute(const Tensor& x, const Dims& order, std::source_location where) try {
   Dims axes;
   for (auto axis : order) axes.push_back(ops::normalise_axis(static_cast<int>(axis), x.rank(), "permute", where));
   return ir::apply(Op::permute, {x}, {to_ints(axes), {}, {}}, where);
+} catch (const Error& error) {
+  ops::refuse_as("permute", where, error);
 }
 
-Tensor transpose(const Tensor& x, std::source_location where) {
+Tensor transpose(const Tensor& x, std::source_location where) try {
   if (x.rank() < 2) fail(where, "transpose: needs rank 2 or more, got " + to_string(x.shape()));
   Dims order;
   for (int i = 0; i < x.rank(); ++i) order.push_back(i);
   std::swap(order[x.rank() - 1], order[x.rank() - 2]);
   return permute(x, order, where);
+} catch (const Error& error) {
+  ops::refuse_as("transpose", where, error);
 }
 
-Tensor expand_dims(const Tensor& x, int axis, std::source_location where) {
+Tensor expand_dims(const Tensor& x, int axis, std::source_location where) try {
   Shape shape = x.shape();
   shape.insert(ops::normalise_axis(axis, x.rank() + 1, "expand_dims", where), 1);
   return reshape(x, shape, where);
+} catch (const Error& error) {
+  ops::refuse_as("expand_dims", where, error);
 }
 
-Tensor squeeze(const Tensor& x, int axis, std::source_location where) {
+Tensor squeeze(const Tensor& x, int axis, std::source_location where) try {
   const int at = ops::normalise_axis(axis, x.rank(), "squeeze", where);
   if (x.shape()[at] != 1)
     fail(where, "squeeze: axis " + std::to_string(at) + " of " + to_string(x.shape()) + " has size " +
@@ -76,9 +87,11 @@ Tensor squeeze(const Tensor& x, int axis, std::source_location where) {
   Shape shape = x.shape();
   shape.erase(at);
   return reshape(x, shape, where);
+} catch (const Error& error) {
+  ops::refuse_as("squeeze", where, error);
 }
 
-Tensor broadcast_to(const Tensor& x, const Shape& shape, std::source_location where) {
+Tensor broadcast_to(const Tensor& x, const Shape& shape, std::source_location where) try {
   if (x.rank() > shape.rank())
     fail(where, "broadcast_to: " + to_string(x.shape()) + " has more axes than " + to_string(shape));
   Shape padded(shape.rank() - x.rank(), 1);
@@ -86,15 +99,17 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape, std::source_location wh
   const Tensor y = reshape(x, padded, where);
   if (y.shape() == shape) return y;
   return ir::apply(Op::broadcast, {y}, {to_ints(shape), {}, {}}, where);
+} catch (const Error& error) {
+  ops::refuse_as("broadcast_to", where, error);
 }
 
 Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, std::int64_t step,
-             std::source_location where) {
+             std::source_location where) try {
   const int at = ops::normalise_axis(axis, x.rank(), "slice", where);
   const auto n = x.shape()[at];
   if (step == 0) fail(where, "slice: the step is 0");
-  step = std::clamp(step, -std::max<std::int64_t>(n, 1),
-                    std::max<std::int64_t>(n, 1));  // a longer one takes the first element too
+  const auto longest = std::max<std::int64_t>(n, 1);  // a longer step takes the first element too
+  step = std::clamp(step, -longest, longest);
   const auto lowest = step > 0 ? std::int64_t{0} : std::int64_t{-1}, highest = step > 0 ? n : n - 1;
   // INT64_MIN/MAX stand for "from the end" and "to the end", as a missing bound does in Python.
   auto bound = [&](std::int64_t v) { return std::clamp(v < 0 && v > -n - 1 ? v + n : v, lowest, highest); };
@@ -109,19 +124,25 @@ Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, s
   auto ints = to_ints(starts);
   for (const Dims& more : {counts, steps}) ints.insert(ints.end(), more.begin(), more.end());
   return ir::apply(Op::slice, {x}, {std::move(ints), {}, {}}, where);
+} catch (const Error& error) {
+  ops::refuse_as("slice", where, error);
 }
 
-Tensor concat(const std::vector<Tensor>& parts, int axis, std::source_location where) {
+Tensor concat(const std::vector<Tensor>& parts, int axis, std::source_location where) try {
   if (parts.empty()) fail(where, "concat: nothing to put together");
   if (parts.size() == 1) return parts[0];
   const int at = ops::normalise_axis(axis, parts[0].rank(), "concat", where);
   return ir::apply(Op::concat, parts, {{at}, {}, {}}, where);
+} catch (const Error& error) {
+  ops::refuse_as("concat", where, error);
 }
 
-Tensor stack(const std::vector<Tensor>& parts, int axis, std::source_location where) {
+Tensor stack(const std::vector<Tensor>& parts, int axis, std::source_location where) try {
   std::vector<Tensor> expanded;
   for (const Tensor& t : parts) expanded.push_back(expand_dims(t, axis, where));
   return concat(expanded, axis, where);
+} catch (const Error& error) {
+  ops::refuse_as("stack", where, error);
 }
 
 Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value, std::source_location where) {
@@ -221,7 +242,8 @@ Spec infer_slice(std::span<const Spec> in, const Attrs& attrs) {
   const Dims starts = part(attrs, 0, rank), counts = part(attrs, 1, rank), steps = part(attrs, 2, rank);
   for (int i = 0; i < rank; ++i) {
     const auto n = in[0].shape[i];
-    if (counts[i] < 0 || counts[i] > n || starts[i] < 0 || std::abs(steps[i]) > (counts[i] > 1 ? n : std::int64_t{1} << 40))
+    if (counts[i] < 0 || counts[i] > n || starts[i] < 0 ||
+        std::abs(steps[i]) > (counts[i] > 1 ? n : std::int64_t{1} << 40))
       refuse("start " + std::to_string(starts[i]) + ", count " + std::to_string(counts[i]) + ", step " +
              std::to_string(steps[i]) + " do not fit axis " + std::to_string(i) + " of " + to_string(in[0].shape));
     const auto last = starts[i] + (counts[i] - 1) * steps[i];

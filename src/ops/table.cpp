@@ -49,4 +49,21 @@ int normalise_axis(int axis, int rank, const char* op, const std::source_locatio
   return axis < 0 ? axis + rank : axis;
 }
 
+void refuse_as(std::string_view op, const std::source_location& where, const Error& error) {
+  std::string_view rest = error.what();
+  // Takes "train.cpp:42" or the name of a part off the front, if it stands there.
+  auto take = [&](auto&& is_it) {
+    const auto end = rest.find(": ");
+    const bool there = end != std::string_view::npos && is_it(rest.substr(0, end));
+    if (there) rest.remove_prefix(end + 2);
+    return there;
+  };
+  const std::string line = to_string(where);
+  const bool here = take([&](std::string_view front) { return front == line; });
+  const bool elsewhere = !here && rest.find(' ') > rest.find(": ");  // the line of another call, such as a gradient's
+  if (elsewhere) throw error;
+  take([](std::string_view front) { return front.find_first_of(" '") == std::string_view::npos; });
+  fail(where, std::string(op) + ": " + std::string(rest));
+}
+
 }  // namespace wr::ops

@@ -44,7 +44,7 @@ Tensor fold(const Tensor& patches, const Shape& image, const Window& window, std
   return ir::apply(Op::fold, {patches}, {std::move(ints), {}, {}}, where);
 }
 
-Tensor conv2d(const Tensor& x, const Tensor& weights, const ConvOptions& options, std::source_location where) {
+Tensor conv2d(const Tensor& x, const Tensor& weights, const ConvOptions& options, std::source_location where) try {
   expect_image(x, "conv2d", where);
   if (weights.rank() != 4)
     fail(where,
@@ -53,6 +53,9 @@ Tensor conv2d(const Tensor& x, const Tensor& weights, const ConvOptions& options
     fail(where, "conv2d: the image " + to_string(x.shape()) + " has " + std::to_string(x.size(3)) +
                     " channels, the weights " + to_string(weights.shape()) + " take " +
                     std::to_string(weights.size(2)));
+  if (options.stride < 1 || options.dilation < 1)
+    fail(where, "conv2d: stride and dilation must be positive, are " + std::to_string(options.stride) + " and " +
+                    std::to_string(options.dilation));
   Window w{
       weights.size(0), weights.size(1), options.stride, options.stride, options.dilation, options.dilation, 0, 0, 0, 0};
   if (options.padding == Padding::same) {
@@ -68,10 +71,14 @@ Tensor conv2d(const Tensor& x, const Tensor& weights, const ConvOptions& options
   return einsum("bhwk,ko->bhwo",
                 {reshape(patches, {p[0], p[1], p[2], taps}, where), reshape(weights, {taps, weights.size(3)}, where)},
                 where);
+} catch (const Error& error) {
+  ops::refuse_as("conv2d", where, error);
 }
 
-Tensor max_pool(const Tensor& x, const Window& window, std::source_location where) {
+Tensor max_pool(const Tensor& x, const Window& window, std::source_location where) try {
   return ir::apply(Op::max_pool_pick, {x, x}, {to_ints(window), {}, {}}, where);
+} catch (const Error& error) {
+  ops::refuse_as("max_pool", where, error);
 }
 
 Tensor max_pool(const Tensor& x, std::int64_t size, std::int64_t stride, std::source_location where) {
@@ -79,10 +86,12 @@ Tensor max_pool(const Tensor& x, std::int64_t size, std::int64_t stride, std::so
   return max_pool(x, Window{size, size, step, step, 1, 1, 0, 0, 0, 0}, where);
 }
 
-Tensor avg_pool(const Tensor& x, std::int64_t size, std::int64_t stride, std::source_location where) {
+Tensor avg_pool(const Tensor& x, std::int64_t size, std::int64_t stride, std::source_location where) try {
   const auto step = stride ? stride : size;
   const Tensor patches = unfold(x, Window{size, size, step, step, 1, 1, 0, 0, 0, 0}, where);
   return mean(patches, {3, 4}, Keep::no, where);
+} catch (const Error& error) {
+  ops::refuse_as("avg_pool", where, error);
 }
 
 namespace ops {

@@ -218,7 +218,7 @@ class Former {
       while (ir::is_view(node(in).op)) in = node(in).inputs[0];
       if (place(in).home != Home::leaf) operands += node(in).spec.shape.count();
     }
-    return operands < 2 * n.spec.shape.count();
+    return operands > 0 && operands < 2 * n.spec.shape.count();
   }
 
   template <class Offer>

@@ -14,6 +14,7 @@ struct Traffic {
   double row_bytes = 0;     // values made in the strips, a row
   double weight_bytes = 0;  // whole operands read again by every strip
   double flops_row = 0;     // of matrix products
+  double calls = 0;         // kernels a strip
 };
 
 Traffic traffic_of(const Schedule& s, const Region& region) {
@@ -23,6 +24,7 @@ Traffic traffic_of(const Schedule& s, const Region& region) {
   for (const Member& m : region.members) {
     const Node& n = g[m.node];
     if (ir::is_view(n.op)) continue;
+    t.calls += 1;
     const double bytes = static_cast<double>(n.spec.shape.count()) * static_cast<double>(size_of(n.spec.dtype));
     if (is_total(m.axis))
       t.weight_bytes += bytes;
@@ -46,8 +48,9 @@ double strip_cost(const Traffic& t, double rows, const Options& o) {
   const double strip = rows * t.row_bytes;
   const double ns_byte = strip < 0.6 * l1 ? 0.005 : strip + t.weight_bytes < 0.7 * l2 ? 0.012 : 0.05;
   const double weight_ns_byte = strip + t.weight_bytes < 0.7 * l2 ? 0.010 : 0.04;
-  const double gemm_ramp = 1 + 4 / rows;  // few rows: the register tiles of a product are not filled
-  return t.row_bytes * ns_byte + t.weight_bytes * weight_ns_byte / rows + gemm_ramp * t.flops_row / 120 + 400 / rows;
+  const double gemm_ramp = 1 + 2 / rows;  // few rows: the register tiles of a product are not filled
+  return t.row_bytes * ns_byte + t.weight_bytes * weight_ns_byte / rows + gemm_ramp * t.flops_row / 150 +
+         15 * t.calls / rows;
 }
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }

@@ -1,0 +1,25 @@
+// The page a training run leaves: one HTML file that needs nothing else.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/fashion.h"
+
+namespace wr::apps {
+
+struct Report {
+  const Run& run;
+  const Evaluation& test;
+  std::vector<std::pair<std::string, std::string>> machine;  // what is known of it: name, value
+};
+
+std::string report_html(const Report& report);
+/// The file appears complete or not at all.
+void write_report(const std::string& path, const Report& report);
+
+/// For text inside a JSON string.
+std::string escape_json(const std::string& text);
+
+}  // namespace wr::apps

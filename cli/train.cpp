@@ -1,0 +1,226 @@
+// windrow train: options, Ctrl-C and what is printed. What is trained is in apps/fashion.h.
+#include "cli/train.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <optional>
+
+#include "apps/fashion.h"
+#include "apps/progress.h"
+#include "apps/report.h"
+#include "base/machine.h"
+#include "windrow/error.h"
+
+namespace wr::cli {
+namespace {
+
+using namespace wr::apps;
+
+constexpr int kInterrupted = 130;  // as shells have it: 128 + SIGINT
+
+struct TrainOptions {
+  Texts given;
+  int threads = 0;
+  std::string save, resume, report;
+  bool json = false;
+  std::vector<std::string> augment;
+};
+
+volatile std::sig_atomic_t interrupts = 0;
+
+extern "C" void on_interrupt(int) {
+  if (interrupts) _exit(kInterrupted);
+  interrupts = 1;
+}
+
+/// Ctrl-C asks for a stop while this lives; a second one ends the program at once.
+class Interruptible {
+ public:
+  Interruptible() {
+    interrupts = 0;
+    old_int_ = std::signal(SIGINT, on_interrupt);
+    old_term_ = std::signal(SIGTERM, on_interrupt);
+  }
+  ~Interruptible() {
+    std::signal(SIGINT, old_int_);
+    std::signal(SIGTERM, old_term_);
+  }
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+
+ private:
+  void (*old_int_)(int);
+  void (*old_term_)(int);
+};
+
+/// --augment shift=2 flip noise=0.1 as settings.
+void add_augment(TrainOptions& o) {
+  if (o.augment.empty()) return;
+  o.given["shift"] = "0";
+  o.given["flip"] = "no";
+  o.given["noise"] = "0";
+  for (const std::string& part : o.augment) {
+    const auto cut = part.find('=');
+    const std::string name = part.substr(0, cut), value = cut == std::string::npos ? "" : part.substr(cut + 1);
+    if (part == "none") continue;
+    if (part == "flip")
+      o.given["flip"] = "yes";
+    else if ((name == "shift" || name == "noise") && !value.empty())
+      o.given[name] = value;
+    else
+      throw CLI::ValidationError("--augment", "'" + part + "' is none of shift=PIXELS, flip, noise=DEVIATION, none");
+  }
+}
+
+/// Settings from the command line, with the mistakes of its user as usage errors.
+Settings settings_for(const TrainOptions& o) {
+  try {
+    if (!o.resume.empty()) return merge(settings_of(read_safetensors_header(o.resume).metadata, o.resume), o.given, o.resume);
+    const auto net = o.given.find("net");
+    Settings s = recipe(net == o.given.end() ? "cnn" : net->second);
+    for (const auto& [name, text] : o.given) set(s, name, text);
+    return s;
+  } catch (const Error& e) {
+    if (!o.resume.empty()) throw;
+    throw CLI::ValidationError("train", e.what());
+  }
+}
+
+/// Finds out now, not after the first epoch, that a file cannot be written.
+void check_writable(const std::string& option, const std::string& path) {
+  if (path.empty()) return;
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  if (std::filesystem::is_directory(path)) throw Error(fmt::format("{} {}: is a folder", option, path));
+  if (!std::filesystem::is_directory(folder))
+    throw Error(fmt::format("{} {}: there is no folder {}", option, path, folder.string()));
+  if (access(folder.c_str(), W_OK) != 0)
+    throw Error(fmt::format("{} {}: the folder {} cannot be written to", option, path, folder.string()));
+}
+
+std::vector<std::pair<std::string, std::string>> machine_rows(int threads) {
+  const Machine& m = machine();
+  return {{"processor", m.cpu},
+          {"system", m.system},
+          {"cores", fmt::format("{} usable of {}", m.cores, m.cores_online)},
+          {"threads", std::to_string(threads)},
+          {"memory", fmt::format("{:.1f} GiB", static_cast<double>(m.memory) / (1 << 30))}};
+}
+
+void print_start(const Run& run, const TrainOptions& o) {
+  const Settings& s = run.settings();
+  const Images& images = run.images();
+  if (s.data.empty() && data::find_fashion_mnist().empty()) {
+    fmt::print(
+        "Fashion-MNIST is not installed (Debian: apt install dataset-fashion-mnist) and no --data DIR was given:\n"
+        "training on drawn digits instead.\n");
+  }
+  fmt::print("{}: {} images to train on, {} for validation, {} for the test\n", images.train.name, images.train.count(),
+             images.validation.count(), images.test.count());
+  std::int64_t parameters = 0;
+  for (const State& p : run.net().parameters()) parameters += p.shape().count();
+  fmt::print("net {}: {} parameters; {} epochs of batches of {}, {} with lr {} ({}), {} threads\n", s.net, parameters,
+             s.epochs, s.batch, s.optim, s.lr, s.schedule, run.step().threads());
+  if (!o.resume.empty())
+    fmt::print("resuming {} after {} steps, {} of training\n", o.resume, run.steps_done(), duration_text(run.seconds()));
+}
+
+int interrupted(const Run& run, const std::string& save, bool json) {
+  if (save.empty()) {
+    fmt::print(stderr, "interrupted after {} steps; nothing was saved (--save FILE would have)\n", run.steps_done());
+    return kInterrupted;
+  }
+  run.save(save);
+  if (json)
+    fmt::print("{{\"interrupted\":true,\"step\":{},\"saved\":\"{}\"}}\n", run.steps_done(), escape_json(save));
+  else
+    fmt::print("interrupted after {} steps; saved. To go on:\n  windrow train fashion --resume {}\n", run.steps_done(), save);
+  return kInterrupted;
+}
+
+void finish(Run& run, const TrainOptions& o) {
+  const Evaluation result = run.test();
+  if (!o.report.empty()) write_report(o.report, {run, result, machine_rows(run.step().threads())});
+  const double rate = run.history().empty() ? 0 : run.history().back().rate;
+  if (o.json) {
+    fmt::print("{{\"test_accuracy\":{},\"test_loss\":{},\"seconds\":{:.3f},\"images_per_second\":{:.1f}}}\n",
+               result.accuracy, result.loss, run.seconds(), rate);
+    return;
+  }
+  fmt::print("test: loss {:.4f}, accuracy {:.2f} %; trained for {}\n", result.loss, 100 * result.accuracy,
+             duration_text(run.seconds()));
+  if (!o.save.empty()) fmt::print("model: {}   (windrow eval {})\n", o.save, o.save);
+  if (!o.report.empty()) fmt::print("report: {}\n", o.report);
+}
+
+int train(TrainOptions o) {
+  add_augment(o);
+  const Settings settings = settings_for(o);
+  if (o.save.empty()) o.save = o.resume;
+  check_writable("--save", o.save);
+  check_writable("--report", o.report);
+  const int lanes = o.resume.empty() ? 0 : lanes_of(read_safetensors_header(o.resume).metadata);
+  Run run(settings, read_images(settings.data), o.threads, lanes);
+  if (!o.resume.empty())
+    run.load(o.resume, o.given.contains("lr") ? std::optional<double>(settings.lr) : std::nullopt);
+  const bool terminal = isatty(STDOUT_FILENO) != 0;
+  if (!o.json) print_start(run, o);
+  std::fflush(stdout);
+  ProgressPrinter printer(o.json ? Output::json : terminal ? Output::line : Output::plain, settings.epochs);
+  const Interruptible guard;
+  Watch watch;
+  watch.stop = [] { return interrupts != 0; };
+  watch.step = [&](const Progress& p) { printer.step(p); };
+  watch.epoch = [&](const Epoch& e) {
+    printer.epoch(e);
+    if (!o.save.empty()) run.save(o.save);
+  };
+  const bool finished = run.train(watch);
+  printer.clear();
+  if (!finished) return interrupted(run, o.save, o.json);
+  finish(run, o);
+  return 0;
+}
+
+void add_setting(CLI::App* to, TrainOptions& o, const std::string& name, const std::string& help, const std::string& type) {
+  to->add_option_function<std::string>(
+        "--" + name, [&o, name](const std::string& text) { o.given[name] = text; }, help)
+      ->type_name(type);
+}
+
+std::string names(const std::vector<std::string>& all) { return fmt::format("{}", fmt::join(all, "|")); }
+
+}  // namespace
+
+void add_train(CLI::App& app, int& exit_code) {
+  auto* train_command = app.add_subcommand("train", "Train a net; `windrow train fashion` on Fashion-MNIST");
+  train_command->require_subcommand(1);
+  auto* c = train_command->add_subcommand("fashion", "Classify 28x28 images: Fashion-MNIST, MNIST, or drawn digits");
+  auto o = std::make_shared<TrainOptions>();
+  add_setting(c, *o, "net", "Which net (cnn); each has its own recipe", names(net_names()));
+  add_setting(c, *o, "epochs", "Times through the training images", "N");
+  add_setting(c, *o, "batch", "Images a step", "N");
+  add_setting(c, *o, "lr", "Learning rate, at its highest", "X");
+  add_setting(c, *o, "optim", "Optimiser", names(optimiser_names()));
+  add_setting(c, *o, "schedule", "How the learning rate changes", names(schedule_names()));
+  add_setting(c, *o, "weight-decay", "Weight decay", "X");
+  add_setting(c, *o, "smoothing", "Share of each label spread over all classes", "X");
+  add_setting(c, *o, "seed", "Of initial values, order of the images, dropout", "N");
+  add_setting(c, *o, "validation", "Share of the training images put aside (0.05)", "X");
+  add_setting(c, *o, "data", "Folder with MNIST's four files (default: the system's Fashion-MNIST, else digits)", "DIR");
+  c->add_option("--augment", o->augment, "Random changes to the images: shift=2 flip noise=0.1, or none")->type_name("...");
+  c->add_option("--threads", o->threads, "Threads; the result does not depend on it")->check(CLI::Range(1, 1024));
+  c->add_option("--save", o->save, "Checkpoint, written after every epoch and on Ctrl-C")->type_name("FILE");
+  c->add_option("--resume", o->resume, "Go on from a checkpoint; it is also saved to unless --save says where")
+      ->type_name("FILE");
+  c->add_option("--report", o->report, "Write an HTML page: curves, confusion matrix, mistakes, plan")->type_name("FILE");
+  c->add_flag("--json", o->json, "One JSON object a line: each epoch, then the result");
+  c->callback([o, &exit_code] { exit_code = train(*o); });
+}
+
+}  // namespace wr::cli

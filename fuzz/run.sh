@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Builds the fuzz targets with clang and the address and undefined-behaviour sanitizers, and runs each for some seconds.
+# usage: fuzz/run.sh [SECONDS [TARGET...]]   (60 seconds, all targets)
+# Corpora grow in build-fuzz/corpus/TARGET; an input that breaks a reader is left in build-fuzz/crashes and ends the script.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+seconds=${1:-60}
+shift || true
+targets=("$@")
+[ ${#targets[@]} -gt 0 ] || for file in fuzz/*.cpp; do targets+=("$(basename "$file" .cpp)"); done
+
+# clang 14 does not know std::source_location.
+scripts/install-deps.sh clang-16 libclang-rt-16-dev zlib1g-dev nlohmann-json3-dev python3
+out=build-fuzz
+mkdir -p $out/objects $out/crashes
+flags=(-std=c++20 -O1 -g -Iinclude -Isrc -Wall -Wextra -fno-omit-frame-pointer -fno-sanitize-recover=all
+       -DWINDROW_SANITIZE=1)
+
+# Of the library only what the readers need: files and arrays.
+objects=()
+for source in src/base/{array,array_create,buffer,error,file,layout,shape}.cpp \
+              src/data/{csv,idx,npy,npz,safetensors,safetensors_header,stream}.cpp; do
+  object=$out/objects/$(basename "$source" .cpp).o
+  objects+=("$object")
+  if [ ! -e "$object" ] || [ -n "$(find "$source" src/base src/data include -name '*.h' -newer "$object" -o -path "$source" -newer "$object")" ]; then
+    clang++-16 "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined -c "$source" -o "$object"
+  fi
+done
+
+python3 fuzz/seeds.py $out/corpus
+for target in "${targets[@]}"; do
+  clang++-16 "${flags[@]}" -fsanitize=fuzzer,address,undefined "fuzz/$target.cpp" "${objects[@]}" -lz -o "$out/$target"
+  mkdir -p "$out/corpus/$target"
+  dictionary=()
+  [ -e "fuzz/$target.dict" ] && dictionary=(-dict="fuzz/$target.dict")
+  echo "== $target, $seconds s"
+  "$out/$target" -max_total_time="$seconds" -max_len=4096 -rss_limit_mb=2048 -malloc_limit_mb=512 -timeout=10 \
+    -artifact_prefix=$out/crashes/"$target"- -print_final_stats=1 "${dictionary[@]}" "$out/corpus/$target" \
+    2> "$out/$target.log" || { tail -n 40 "$out/$target.log"; exit 1; }
+  grep -E 'number_of_executed_units|average_exec_per_sec|new_units_added|peak_rss' "$out/$target.log"
+done
