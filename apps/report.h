@@ -19,7 +19,4 @@ std::string report_html(const Report& report);
 /// The file appears complete or not at all.
 void write_report(const std::string& path, const Report& report);
 
-/// For text inside a JSON string.
-std::string escape_json(const std::string& text);
-
 }  // namespace wr::apps

@@ -1,6 +1,7 @@
-// Ten training steps of small nets, with each optimiser and each loss, against what PyTorch made of the same (the files of
-// tests/golden are written by scripts/golden.py). Compared are all parameters and running statistics after the last step and
-// the loss of every step, each tensor by |ours - theirs| / |theirs| in the 2-norm: at most 1e-5 in f32, 1e-10 in f64.
+// Ten training steps of small nets, with each optimiser and each loss, against what PyTorch made of the same (the files
+// of tests/golden are written by scripts/golden.py). Compared are all parameters and running statistics after the last
+// step and the loss of every step, each tensor by |ours - theirs| / |theirs| in the 2-norm: at most 1e-5 in f32, 1e-10
+// in f64.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +57,8 @@ double relative_error(const Array& ours, const Array& theirs) {
   return std::sqrt(difference / size);
 }
 
-// ---- the nets of scripts/golden.py ------------------------------------------------------------------------------------
+// ---- the nets of scripts/golden.py
+// ------------------------------------------------------------------------------------
 nn::Sequential make_net(const std::string& name, DType t) {
   using namespace nn;
   const auto dense = [t](int in, int out) { return Dense(in, out, {.dtype = t}); };
@@ -77,12 +79,15 @@ nn::Sequential make_net(const std::string& name, DType t) {
                       Tanh(),
                       ConvTranspose2D(4, 3, 3, {.stride = 2, .dtype = t}),
                       GlobalAvgPool()};
-  if (name == "conv1d")
-    return Sequential{Conv1D(3, 4, 3, {.dtype = t}), Relu(), AvgPool(2), Flatten(), dense(16, 5)};
+  if (name == "conv1d") return Sequential{Conv1D(3, 4, 3, {.dtype = t}), Relu(), AvgPool(2), Flatten(), dense(16, 5)};
   if (name == "batchnorm") return Sequential{dense(6, 8), BatchNorm(8, {.dtype = t}), Relu(), dense(8, 5)};
   if (name == "norms")
-    return Sequential{Conv2D(2, 4, 3, {.dtype = t}), GroupNorm(2, 4, {.dtype = t}), InstanceNorm(4, {.dtype = t}),
-                      LayerNorm(4, {.dtype = t}),    RmsNorm(4, {.dtype = t}),      Flatten(),
+    return Sequential{Conv2D(2, 4, 3, {.dtype = t}),
+                      GroupNorm(2, 4, {.dtype = t}),
+                      InstanceNorm(4, {.dtype = t}),
+                      LayerNorm(4, {.dtype = t}),
+                      RmsNorm(4, {.dtype = t}),
+                      Flatten(),
                       dense(64, 5)};
   if (name == "attention")
     return Sequential{Embedding(9, 8, {.dtype = t}), Attention(8, 2, {.causal = Causal::yes, .dtype = t}), Flatten(),
@@ -141,7 +146,8 @@ std::unique_ptr<optim::Optimiser> make_optimiser(const std::string& name, const 
   throw Error("no optimiser " + name);
 }
 
-// ---- the cases ----------------------------------------------------------------------------------------------------------
+// ---- the cases
+// ----------------------------------------------------------------------------------------------------------
 struct Golden {
   std::string name, net, loss, optimiser;
 };
@@ -155,9 +161,9 @@ std::vector<Golden> cases() {
   for (const char* loss : {"mse", "mse_sum", "mae", "huber", "labels", "labels_smooth", "soft", "soft_smooth",
                            "soft_probabilities", "binary", "kl", "hinge"})
     list.push_back({std::string("loss_") + loss, "linear", loss, "sgd"});
-  for (const char* optimiser : {"sgd", "momentum", "nesterov", "adam", "adam_decay", "adamw", "rmsprop",
-                                "rmsprop_momentum", "groups", "clip_norm", "clip_value", "step", "cosine", "warm_up",
-                                "one_cycle"})
+  for (const char* optimiser :
+       {"sgd", "momentum", "nesterov", "adam", "adam_decay", "adamw", "rmsprop", "rmsprop_momentum", "groups",
+        "clip_norm", "clip_value", "step", "cosine", "warm_up", "one_cycle"})
     list.push_back({std::string("optim_") + optimiser, "mlp", "labels", optimiser});
   return list;
 }

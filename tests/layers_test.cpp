@@ -54,7 +54,8 @@ testing::AssertionResult check_net(const Module& net, const Array& x, Mode mode 
   return testing::AssertionSuccess();
 }
 
-// ---- nets and names -------------------------------------------------------------------------------------------------------
+// ---- nets and names
+// -------------------------------------------------------------------------------------------------------
 std::vector<std::string> names(const std::vector<State>& states) {
   std::vector<std::string> list;
   for (const State& s : states) list.push_back(s.name());
@@ -90,8 +91,8 @@ TEST(Sequential, NamesArePaths) {
   EXPECT_EQ(names(net.parameters())[2], "policy.2.0.w");
   Sequential named;
   named.add("conv1", Conv2D(1, 2, 3)).add("norm", BatchNorm(2)).add(Dropout(0.5));
-  EXPECT_EQ(names(named.states()), (Names{"conv1.w", "conv1.b", "norm.scale", "norm.shift", "norm.mean",
-                                          "norm.variance", "2.counter"}));
+  EXPECT_EQ(names(named.states()),
+            (Names{"conv1.w", "conv1.b", "norm.scale", "norm.shift", "norm.mean", "norm.variance", "2.counter"}));
   EXPECT_EQ(error_of([&] { named.add("norm", Relu()); }), "Sequential(3 parts): there are two parts named 'norm'");
 }
 
@@ -123,7 +124,9 @@ TEST(Module, AUsersOwnHasNamedParts) {
   EXPECT_EQ(names(net.parameters()),
             (Names{"0.hidden.w", "0.hidden.b", "0.value.w", "0.value.b", "0.advantage.w", "0.advantage.b"}));
   EXPECT_EQ(run(net, Array::ones({5, 4})).shape(), (Shape{5, 2}));
-  EXPECT_NE(error_of([&] { run(net, Array::ones({5, 3})); }).find("in layer '0.hidden', Dense(4, 8)"),
+  EXPECT_NE(error_of([&] {
+              run(net, Array::ones({5, 3}));
+            }).find("in layer '0.hidden', Dense(4, 8)"),
             std::string::npos);
 }
 
@@ -132,12 +135,14 @@ TEST(Module, ConcatAndResidual) {
   const Array x = smooth_array({4, 3});
   expect_near(run(Concat(-1, a, b), x), concat({run(a, x), run(b, x)}, -1));
   expect_near(run(Residual(b), x), x + run(b, x));
-  EXPECT_NE(error_of([&] { run(Residual(Dense(3, 2)), Array::ones({1, 3})); })
-                .find("Residual: the input is f32[1,3], the part makes it f32[1,2]"),
+  EXPECT_NE(error_of([&] {
+              run(Residual(Dense(3, 2)), Array::ones({1, 3}));
+            }).find("Residual: the input is f32[1,3], the part makes it f32[1,2]"),
             std::string::npos);
 }
 
-// ---- errors -----------------------------------------------------------------------------------------------------------------
+// ---- errors
+// -----------------------------------------------------------------------------------------------------------------
 TEST(LayerErrors, NameTheLineTheLayerAndTheSizes) {
   const Sequential net{Dense(8, 16), Relu(), Dense(20, 3)};
   int line = 0;
@@ -164,8 +169,10 @@ TEST(LayerErrors, Inputs) {
   EXPECT_EQ(error(Conv2D(3, 4, 3), Array::ones({2, 2, 2, 3})),
             "unfold: the window spans 3 rows, the padded image has 2 (in layer Conv2D(3, 4, 3x3))");
   EXPECT_EQ(error(Lstm(5, 4), sequence), "Lstm: the input is [2,4,3], its last axis must be 5 (in layer Lstm(5, 4))");
-  EXPECT_EQ(error(BatchNorm(4), flat), "BatchNorm: the input is [2,3], its last axis must be 4 (in layer BatchNorm(4))");
-  EXPECT_EQ(error(Embedding(4, 4), flat), "Embedding: the input must be i32 indices, is f32[2,3] (in layer Embedding(4, 4))");
+  EXPECT_EQ(error(BatchNorm(4), flat),
+            "BatchNorm: the input is [2,3], its last axis must be 4 (in layer BatchNorm(4))");
+  EXPECT_EQ(error(Embedding(4, 4), flat),
+            "Embedding: the input must be i32 indices, is f32[2,3] (in layer Embedding(4, 4))");
   EXPECT_EQ(error(Dense(3, 4, {.dtype = DType::f64}), flat),
             "Dense: the input is f32[2,3], the layer's type is f64; cast the input or make the layer with .dtype "
             "(in layer Dense(3, 4))");
@@ -179,14 +186,16 @@ TEST(LayerErrors, Sizes) {
     return all.substr(all.find(' ') + 1);
   };
   EXPECT_EQ(error([] { Dense(0, 3); }), "Dense: in must be at least 1, is 0");
-  EXPECT_EQ(error([] { Conv2D(3, 4, 3, {.groups = 2}); }), "Conv2D: 3 inputs and 4 outputs do not divide into 2 groups");
+  EXPECT_EQ(error([] { Conv2D(3, 4, 3, {.groups = 2}); }),
+            "Conv2D: 3 inputs and 4 outputs do not divide into 2 groups");
   EXPECT_EQ(error([] { Conv2D(3, 4, 3, {.stride = 0}); }), "Conv2D: stride must be at least 1, is 0");
   EXPECT_EQ(error([] { Attention(6, 4); }), "Attention: width 6 does not divide into 4 heads");
   EXPECT_EQ(error([] { GroupNorm(4, 6); }), "GroupNorm: 6 channels do not divide into 4 groups");
   EXPECT_EQ(error([] { Dropout(1); }), "Dropout: the probability must be at least 0 and less than 1, is 1.000000");
 }
 
-// ---- modes --------------------------------------------------------------------------------------------------------------------
+// ---- modes
+// --------------------------------------------------------------------------------------------------------------------
 TEST(Dropout, ZeroesAndScalesWhileTraining) {
   nn::seed(3);
   const Dropout layer(0.25);
@@ -214,14 +223,16 @@ TEST(Dropout, ResumesFromItsCounterAndKnowsItsSeed) {
     CompileOptions options;
     options.threads = threads;
     options.lanes = 2;
-    Step step = compile(options, [&](const Tensor& t) { return net(t); }, f32(64, 32));
+    Step step = compile(
+        options, [&](const Tensor& t) { return net(t); }, f32(64, 32));
     const Array first = step(x);
     return std::pair(first, Array(step(x)));
   };
   EXPECT_TRUE(identical(masks(1, 0).second, masks(1, 1).first));
   EXPECT_TRUE(identical(masks(1, 0).second, masks(2, 0).second));
   EXPECT_NEAR(std::accumulate(x.data<float>(), x.data<float>() + x.count(), 0.0),
-              eval(sum(Tensor(masks(1, 0).first))).item<float>(), 400);  // the two masks are independent: 1/4 kept, times 4
+              eval(sum(Tensor(masks(1, 0).first))).item<float>(),
+              400);  // the two masks are independent: 1/4 kept, times 4
 }
 
 TEST(Dropout, TheGradientGoesThroughTheSameMask) {
@@ -258,7 +269,8 @@ TEST(BatchNorm, RunningStatisticsServeEvalMode) {
   EXPECT_TRUE(check_net(layer, x, Mode::eval));
 }
 
-// ---- gradients ------------------------------------------------------------------------------------------------------------------
+// ---- gradients
+// ------------------------------------------------------------------------------------------------------------------
 TEST(LayerGradients, AgreeWithFiniteDifferences) {
   nn::seed(5);
   const DType t = DType::f64;
@@ -290,10 +302,20 @@ TEST(LayerGradients, RecurrentAndAttention) {
   EXPECT_TRUE(check_net(Attention(4, 1, {.causal = Causal::yes, .bias = false, .dtype = t}), sequence));
 }
 
-// ---- one training step of everything allocates nothing ---------------------------------------------------------------------
+// ---- one training step of everything allocates nothing
+// ---------------------------------------------------------------------
 TEST(Layers, AStepAllocatesNothing) {
-  const Sequential net{Conv2D(1, 4, 3, {.padding = Padding::same}), BatchNorm(4), Relu(), MaxPool(2), Dropout(0.3),
-                       Reshape({4, 16}), Lstm(16, 8), Attention(8, 2), LayerNorm(8), Flatten(), Dense(32, 5)};
+  const Sequential net{Conv2D(1, 4, 3, {.padding = Padding::same}),
+                       BatchNorm(4),
+                       Relu(),
+                       MaxPool(2),
+                       Dropout(0.3),
+                       Reshape({4, 16}),
+                       Lstm(16, 8),
+                       Attention(8, 2),
+                       LayerNorm(8),
+                       Flatten(),
+                       Dense(32, 5)};
   optim::AdamW adam({.weight_decay = 0.1, .clip = {.norm = 1}, .schedule = optim::schedule::cosine(100)});
   for (const int threads : {1, 2}) {
     CompileOptions options;
@@ -316,7 +338,8 @@ TEST(Layers, AStepAllocatesNothing) {
   }
 }
 
-// ---- initial values ---------------------------------------------------------------------------------------------------------
+// ---- initial values
+// ---------------------------------------------------------------------------------------------------------
 TEST(Initialisers, Moments) {
   struct Expected {
     Initialiser init;
@@ -324,15 +347,14 @@ TEST(Initialisers, Moments) {
   };
   const double inf = INFINITY;
   const Fans fans{50, 30};
-  for (const Expected& e : {Expected{init::zeros(), 0, 0, 0, 0}, Expected{init::constant(2), 2, 0, 2, 2},
-                            Expected{init::uniform(1, 3), 2, 1 / std::sqrt(3), 1, 3},
-                            Expected{init::normal(2, 1), 1, 2, -inf, inf},
-                            Expected{init::truncated_normal(1, 3), 3, 0.8796, 1, 5},
-                            Expected{init::he_normal(), 0, 0.2, -inf, inf},
-                            Expected{init::he_uniform(), 0, 0.2, -std::sqrt(0.12), std::sqrt(0.12)},
-                            Expected{init::xavier_normal(2), 0, 2 * std::sqrt(2.0 / 80), -inf, inf},
-                            Expected{init::xavier_uniform(), 0, std::sqrt(2.0 / 80), -std::sqrt(6.0 / 80), std::sqrt(6.0 / 80)},
-                            Expected{init::fan_in_uniform(), 0, std::sqrt(1.0 / 150), -std::sqrt(0.02), std::sqrt(0.02)}}) {
+  for (const Expected& e :
+       {Expected{init::zeros(), 0, 0, 0, 0}, Expected{init::constant(2), 2, 0, 2, 2},
+        Expected{init::uniform(1, 3), 2, 1 / std::sqrt(3), 1, 3}, Expected{init::normal(2, 1), 1, 2, -inf, inf},
+        Expected{init::truncated_normal(1, 3), 3, 0.8796, 1, 5}, Expected{init::he_normal(), 0, 0.2, -inf, inf},
+        Expected{init::he_uniform(), 0, 0.2, -std::sqrt(0.12), std::sqrt(0.12)},
+        Expected{init::xavier_normal(2), 0, 2 * std::sqrt(2.0 / 80), -inf, inf},
+        Expected{init::xavier_uniform(), 0, std::sqrt(2.0 / 80), -std::sqrt(6.0 / 80), std::sqrt(6.0 / 80)},
+        Expected{init::fan_in_uniform(), 0, std::sqrt(1.0 / 150), -std::sqrt(0.02), std::sqrt(0.02)}}) {
     const auto v = numbers(e.init({200, 100}, fans, 1));
     double mean = 0, square = 0;
     for (double x : v) {
@@ -349,7 +371,8 @@ TEST(Initialisers, Moments) {
 TEST(Initialisers, OrthogonalColumnsOrRows) {
   for (const Shape& shape : {Shape{3, 3, 2, 8}, Shape{5, 5}, Shape{4, 9}}) {
     const Array q = init::orthogonal(2)(shape, {}, 1).reshape({-1, shape.back()});
-    const Array gram = q.size(0) >= q.size(1) ? matmul(q.transpose().contiguous(), q) : matmul(q, q.transpose().contiguous());
+    const Array gram =
+        q.size(0) >= q.size(1) ? matmul(q.transpose().contiguous(), q) : matmul(q, q.transpose().contiguous());
     expect_near(gram, Array::eye(gram.size(0), DType::f64) * 4, 1e-12);
   }
 }
@@ -366,10 +389,11 @@ TEST(Initialisers, SeedsReproduceAndLayersDiffer) {
   EXPECT_FALSE(identical(a.w.value(), Dense(4, 4).w.value()));
 }
 
-// ---- summary -------------------------------------------------------------------------------------------------------------------
+// ---- summary
+// -------------------------------------------------------------------------------------------------------------------
 TEST(Summary, CountsLayers) {
-  const Sequential net{Conv2D(1, 8, 3, {.padding = Padding::same}), Relu(), Sequential{MaxPool(2), BatchNorm(8)}, Flatten(),
-                       Dense(8 * 14 * 14, 10)};
+  const Sequential net{Conv2D(1, 8, 3, {.padding = Padding::same}), Relu(), Sequential{MaxPool(2), BatchNorm(8)},
+                       Flatten(), Dense(8 * 14 * 14, 10)};
   const Summary s = summary(net, f32(64, 28, 28, 1));
   ASSERT_EQ(s.rows.size(), 6u);
   EXPECT_EQ(s.rows[0].kind, "Conv2D(1, 8, 3x3, same)");

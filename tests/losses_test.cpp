@@ -24,7 +24,8 @@ void expect_losses(const std::function<Tensor(Reduction)>& loss, const Values& r
   double sum = 0;
   for (double v : rows) sum += v;
   EXPECT_NEAR(eval(loss(Reduction::sum)).item<double>(), sum, 1e-12 * std::abs(sum));
-  EXPECT_NEAR(eval(loss(Reduction::mean)).item<double>(), sum / static_cast<double>(rows.size()), 1e-12 * std::abs(sum));
+  EXPECT_NEAR(eval(loss(Reduction::mean)).item<double>(), sum / static_cast<double>(rows.size()),
+              1e-12 * std::abs(sum));
   const Array each = eval(loss(Reduction::none));
   EXPECT_EQ(to_string(each.shape()), to_string(shape));
   const Values ours = numbers(each);
@@ -77,7 +78,8 @@ TEST_F(ElementLosses, Hinge) {
                 elementwise(x, side, [](double a, double b) { return std::max(0.0, 0.7 - a * b); }), {3, 4});
 }
 
-// ---- over classes -------------------------------------------------------------------------------------------------------
+// ---- over classes
+// -------------------------------------------------------------------------------------------------------
 /// -sum over the last axis of q log p.
 Values entropy_rows(const Values& q, const Values& p, std::size_t classes) {
   Values rows(p.size() / classes);
@@ -126,11 +128,13 @@ TEST_F(ClassLosses, KlDivergence) {
   Values rows = entropy_rows(p, numbers(probabilities), kClasses);
   const Values own = entropy_rows(p, p, kClasses);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] -= own[i];
-  expect_losses([&](Reduction r) { return loss::kl_divergence(log_softmax(Tensor(z)), Tensor(soft), {.reduction = r}); },
-                rows, {2, 3});
+  expect_losses(
+      [&](Reduction r) { return loss::kl_divergence(log_softmax(Tensor(z)), Tensor(soft), {.reduction = r}); }, rows,
+      {2, 3});
 }
 
-// ---- extremes -----------------------------------------------------------------------------------------------------------
+// ---- extremes
+// -----------------------------------------------------------------------------------------------------------
 template <class Fn>
 Array gradient_at(const Fn& loss, const Array& x) {
   return compile([&](const Tensor& t) { return grad(loss(t), {t})[0]; }, Spec{x.dtype(), x.shape()})(x);
@@ -151,7 +155,9 @@ TEST(LossExtremes, ZeroProbabilities) {
   const Array p = Array::from<float>({{0, 1}}), log_q = Array::from<float>({{-2, -0.1f}});
   EXPECT_FLOAT_EQ(eval(loss::kl_divergence(Tensor(log_q), Tensor(p))).item<float>(), 0.1f);
   const Array label = Array::from<std::int32_t>({0});
-  const auto cross = [&](const Tensor& t) { return loss::cross_entropy_of_probabilities(t, Tensor(label), {.floor = 1e-6}); };
+  const auto cross = [&](const Tensor& t) {
+    return loss::cross_entropy_of_probabilities(t, Tensor(label), {.floor = 1e-6});
+  };
   EXPECT_NEAR(eval(cross(Tensor(p))).item<float>(), -std::log(1e-6f), 1e-4);
   EXPECT_EQ(numbers(gradient_at(cross, p)), (Values{0, 0}));
 }
@@ -161,7 +167,8 @@ TEST(LossExtremes, ALabelOutOfRangeIsSeen) {
   EXPECT_TRUE(std::isnan(eval(loss::cross_entropy(Tensor(z), Tensor(label))).item<float>()));
 }
 
-// ---- gradients ----------------------------------------------------------------------------------------------------------
+// ---- gradients
+// ----------------------------------------------------------------------------------------------------------
 TEST(LossGradients, AgreeWithFiniteDifferences) {
   const Array x = smooth_array({3, 4}), y = smooth_array({3, 4}, 1), labels = Array::from<std::int32_t>({0, 3, 2});
   const Array soft = eval(softmax(Tensor(y))), side = eval(sign(Tensor(y)));
@@ -186,7 +193,8 @@ TEST(LossGradients, AgreeWithFiniteDifferences) {
   EXPECT_TRUE(check_gradient([&](const List& v) { return loss::mse(v[0], v[1]); }, {x, y}));
 }
 
-// ---- errors -------------------------------------------------------------------------------------------------------------
+// ---- errors
+// -------------------------------------------------------------------------------------------------------------
 TEST(LossErrors, NameTheLossAndTheTypes) {
   const auto error = [](const std::function<void()>& fn) -> std::string {
     try {
@@ -199,10 +207,13 @@ TEST(LossErrors, NameTheLossAndTheTypes) {
     return "no error";
   };
   const Tensor x(Array::ones({2, 3})), y(Array::ones({3, 2})), label(Array::zeros({3}, DType::i32));
-  EXPECT_EQ(error([&] { loss::mse(x, y); }), "mse: the prediction is f32[2,3], the target f32[3,2]; they must be equal");
-  EXPECT_EQ(error([&] { loss::hinge(x, label); }), "hinge: the prediction is f32[2,3], the target i32[3]; they must be equal");
-  EXPECT_EQ(error([&] { loss::cross_entropy(x, label); }),
-            "cross_entropy: the prediction is f32[2,3], the target i32[3]; expected labels i32[2] or probabilities f32[2,3]");
+  EXPECT_EQ(error([&] { loss::mse(x, y); }),
+            "mse: the prediction is f32[2,3], the target f32[3,2]; they must be equal");
+  EXPECT_EQ(error([&] { loss::hinge(x, label); }),
+            "hinge: the prediction is f32[2,3], the target i32[3]; they must be equal");
+  EXPECT_EQ(
+      error([&] { loss::cross_entropy(x, label); }),
+      "cross_entropy: the prediction is f32[2,3], the target i32[3]; expected labels i32[2] or probabilities f32[2,3]");
   EXPECT_EQ(error([&] { loss::cross_entropy(x, x, {.label_smoothing = 2}); }),
             "cross_entropy: label_smoothing must be in 0..1, is 2.000000");
   EXPECT_EQ(error([&] { loss::huber(x, x, {.delta = 0}); }), "huber: delta must be positive, is 0.000000");

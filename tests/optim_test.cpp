@@ -144,7 +144,8 @@ TEST(Optimiser, EachGetsToTheMinimum) {
     for (int i = 0; i < 2000; ++i) loss = step();
     return loss < 1e-3;
   };
-  Sgd sgd({.lr = 0.1}), momentum({.lr = 0.01, .momentum = 0.9}), nesterov({.lr = 0.01, .momentum = 0.9, .nesterov = true});
+  Sgd sgd({.lr = 0.1}), momentum({.lr = 0.01, .momentum = 0.9}),
+      nesterov({.lr = 0.01, .momentum = 0.9, .nesterov = true});
   Adam adam({.lr = 0.05});
   AdamW adamw({.lr = 0.05});
   RmsProp rmsprop({.lr = 0.01}), centred({.lr = 0.01, .momentum = 0.5, .centred = true});
@@ -152,7 +153,8 @@ TEST(Optimiser, EachGetsToTheMinimum) {
     EXPECT_TRUE(reaches(*o));
 }
 
-// ---- clipping -----------------------------------------------------------------------------------------------------------
+// ---- clipping
+// -----------------------------------------------------------------------------------------------------------
 TEST(Clipping, ByValueAndByNorm) {
   const std::vector<Tensor> g{Tensor(Array::from<double>({3, -4})), Tensor(Array::from<double>({{12}}))};
   EXPECT_EQ(eval(global_norm(g)).item<double>(), 13);
@@ -165,8 +167,7 @@ TEST(Clipping, ByValueAndByNorm) {
 }
 
 TEST(Clipping, MixedTypes) {
-  const auto clipped =
-      eval(clip_by_norm({Tensor(Array::from<float>({3})), Tensor(Array::from<double>({4}))}, 2.5));
+  const auto clipped = eval(clip_by_norm({Tensor(Array::from<float>({3})), Tensor(Array::from<double>({4}))}, 2.5));
   EXPECT_NEAR(numbers(clipped[0])[0], 1.5, 1e-6);
   EXPECT_NEAR(numbers(clipped[1])[0], 2, 1e-6);
 }
@@ -179,7 +180,8 @@ TEST(Clipping, BothInTheOptions) {
   expect_near(numbers(p.value()), {-std::sqrt(0.5), -std::sqrt(0.5)}, 1e-6);
 }
 
-// ---- the plan -----------------------------------------------------------------------------------------------------------
+// ---- the plan
+// -----------------------------------------------------------------------------------------------------------
 TEST(OptimiserPlan, UpdatesInPlaceWithoutTemporaries) {
   const Array big = Array::ones({512, 512});
   const auto scratch = [&](Optimiser& optimiser) {
@@ -206,7 +208,8 @@ TEST(OptimiserPlan, AdamIsThreeOps) {
   for (const char* op : {"lerp", "lerp_square", "adam_step"}) EXPECT_NE(graph.find(op), std::string::npos) << graph;
 }
 
-// ---- errors -------------------------------------------------------------------------------------------------------------
+// ---- errors
+// -------------------------------------------------------------------------------------------------------------
 TEST(OptimiserErrors, NameTheLineAndTheSetting) {
   const auto error = [](const std::function<void()>& fn) -> std::string {
     try {

@@ -24,7 +24,8 @@ namespace wr::nn {
 using Where = std::source_location;
 enum class Mode : bool { train, eval };
 
-// ---- initial values ------------------------------------------------------------------------------------------------------
+// ---- initial values
+// ------------------------------------------------------------------------------------------------------
 /// From here on, in this thread, layers made in the same order start with the same values. Each drawing of values (and
 /// each Dropout) takes the next of the seed's streams. Without a call the seed is 0.
 void seed(std::uint64_t seed);
@@ -56,7 +57,8 @@ Initialiser fan_in_uniform();
 Initialiser orthogonal(double gain = 1);
 }  // namespace init
 
-// ---- the interface ---------------------------------------------------------------------------------------------------------
+// ---- the interface
+// ---------------------------------------------------------------------------------------------------------
 /// Tensors in, tensor out, with parameters (trained) and buffers (running statistics, random counters).
 /// Their names are paths: "0.w" in a Sequential, "encoder.conv1.b" where modules are named.
 class Module {
@@ -171,7 +173,8 @@ class Lambda : public Module {
   Function function_;
 };
 
-// ---- activations and shapes --------------------------------------------------------------------------------------------------
+// ---- activations and shapes
+// --------------------------------------------------------------------------------------------------
 Lambda Relu();
 Lambda Relu6();
 Lambda LeakyRelu(double slope = 0.01);
@@ -188,7 +191,8 @@ Lambda Flatten();
 /// [batch, ...] to [batch, sizes...]; one size may be -1.
 Lambda Reshape(const Shape& sizes);
 
-// ---- layers --------------------------------------------------------------------------------------------------------------------
+// ---- layers
+// --------------------------------------------------------------------------------------------------------------------
 struct DenseOptions {
   bool bias = true;
   Initialiser weights = init::he_uniform();
@@ -221,8 +225,8 @@ class Embedding : public Module {
   Tensor forward(const Tensor& x, Mode mode, const Where& where) const override;
 };
 
-/// While training: each element 0 with the given probability, the others scaled up. A new mask each run, the same at any
-/// thread count; its counter is a buffer, so that a resumed run goes on with the next mask.
+/// While training: each element 0 with the given probability, the others scaled up. A new mask each run, the same at
+/// any thread count; its counter is a buffer, so that a resumed run goes on with the next mask.
 class Dropout : public Module {
  public:
   explicit Dropout(double probability, WINDROW_WHERE);
@@ -267,8 +271,8 @@ class Conv1D : public Module {
   ConvLayerOptions options_;
   std::int64_t in_;
 };
-/// The adjoint of a Conv2D from out to in: [b,h,w,in] to [b,h',w',out], h' = (h - 1) stride + (size - 1) dilation + 1, or
-/// h stride with Padding::same; w [in, size, size, out].
+/// The adjoint of a Conv2D from out to in: [b,h,w,in] to [b,h',w',out], h' = (h - 1) stride + (size - 1) dilation + 1,
+/// or h stride with Padding::same; w [in, size, size, out].
 class ConvTranspose2D : public Module {
  public:
   ConvTranspose2D(std::int64_t in, std::int64_t out, std::int64_t size, const ConvLayerOptions& options = {},
@@ -357,8 +361,8 @@ struct RecurrentOptions {
   Recompute recompute = Recompute::no;  // keep only the carried state for the backward pass
   DType dtype = DType::f32;
 };
-/// [b,t,in] to [b,t,hidden] or, with Returns::last, [b,hidden]. Gates in the order input, forget, cell, output along the
-/// last axis of w_x [in, 4 hidden], w_h [hidden, 4 hidden], b [4 hidden]. Unrolled over time.
+/// [b,t,in] to [b,t,hidden] or, with Returns::last, [b,hidden]. Gates in the order input, forget, cell, output along
+/// the last axis of w_x [in, 4 hidden], w_h [hidden, 4 hidden], b [4 hidden]. Unrolled over time.
 class Lstm : public Module {
  public:
   Lstm(std::int64_t in, std::int64_t hidden, const RecurrentOptions& options = {}, WINDROW_WHERE);
@@ -369,8 +373,8 @@ class Lstm : public Module {
   Tensor forward(const Tensor& x, Mode mode, const Where& where) const override;
   RecurrentOptions options_;
 };
-/// The same with gates reset, update, new; the reset gate acts after the product, as in PyTorch and cuDNN, so that there
-/// are two biases, b_x and b_h.
+/// The same with gates reset, update, new; the reset gate acts after the product, as in PyTorch and cuDNN, so that
+/// there are two biases, b_x and b_h.
 class Gru : public Module {
  public:
   Gru(std::int64_t in, std::int64_t hidden, const RecurrentOptions& options = {}, WINDROW_WHERE);
@@ -406,7 +410,8 @@ class Attention : public Module {
   Causal causal_;
 };
 
-// ---- summary -------------------------------------------------------------------------------------------------------------------
+// ---- summary
+// -------------------------------------------------------------------------------------------------------------------
 struct Summary {
   struct Row {
     std::string path, kind;

@@ -138,8 +138,8 @@ Tensor ConvTranspose2D::forward(const Tensor& x, Mode, const Where& where) const
   };
   const Shape image{x.size(0), grown(x.size(1)), grown(x.size(2)), out};
   const Tensor flat = reshape(w, {x.size(3), size * size * out}, where);
-  const Tensor patches = reshape(einsum("bhwc,ck->bhwk", {x, flat}, where),
-                                 {x.size(0), x.size(1), x.size(2), size, size, out}, where);
+  const Tensor patches =
+      reshape(einsum("bhwc,ck->bhwk", {x, flat}, where), {x.size(0), x.size(1), x.size(2), size, size, out}, where);
   const Tensor y = fold(patches, image, window_on(image[1], image[2], size, size, options_), where);
   return b ? Operand(y, where) + b : y;
 }
@@ -154,7 +154,8 @@ Lambda pool(const char* name, Pool kind, std::int64_t size, std::int64_t stride)
   return {fmt::format("{}({}{})", name, size, step == size ? "" : fmt::format(", stride {}", step)),
           [=](const Tensor& x, const Where& where) {
             if (x.rank() != 3 && x.rank() != 4)
-              fail(where, layer + ": the input must be [batch, height, width, channels] or [batch, time, channels], is " +
+              fail(where, layer +
+                              ": the input must be [batch, height, width, channels] or [batch, time, channels], is " +
                               to_string(x.shape()));
             const bool image = x.rank() == 4;
             const Tensor y = image ? x : expand_dims(x, 2, where);

@@ -38,7 +38,8 @@ bool is_labels(const char* name, const Tensor& x, const Tensor& target, const Wh
   return true;
 }
 
-/// sum over classes of target * x, each row's element of the label where there are labels; the last axis stays, of size 1.
+/// sum over classes of target * x, each row's element of the label where there are labels; the last axis stays, of
+/// size 1.
 Tensor picked(const Tensor& x, const Tensor& target, bool labels, const Where& where) {
   if (labels) return take_along(x, expand_dims(target, -1, where), -1, where);
   return sum(Operand(target, where) * x, -1, Keep::yes, where);
@@ -87,8 +88,8 @@ Tensor cross_entropy_of_probabilities(const Tensor& probabilities, const Tensor&
   if (!(options.floor >= 0))
     fail(where, std::string(name) + ": the floor must not be negative, is " + std::to_string(options.floor));
   const auto log_of = [&](const Tensor& p) { return log(maximum(Operand(p, where), options.floor), where); };
-  const Tensor each = labels ? log_of(picked(probabilities, target, true, where))
-                             : picked(log_of(probabilities), target, false, where);
+  const Tensor each =
+      labels ? log_of(picked(probabilities, target, true, where)) : picked(log_of(probabilities), target, false, where);
   return reduced(without_last(neg(each, where), options.reduction, where), options.reduction, where);
 }
 

@@ -54,8 +54,7 @@ BatchNorm::BatchNorm(std::int64_t width, const NormOptions& options, Where where
 
 Tensor BatchNorm::forward(const Tensor& x, Mode mode, const Where& where) const {
   expect_width(x, 2, where);
-  if (mode == Mode::eval)
-    return scaled(normalised(Operand(x, where) - mean, variance, options_.epsilon, where), where);
+  if (mode == Mode::eval) return scaled(normalised(Operand(x, where) - mean, variance, options_.epsilon, where), where);
   const double count = static_cast<double>(x.shape().count() / width_);
   if (count < 2) fail(where, "BatchNorm: one value a feature has no variance; the input is " + to_string(x.shape()));
   std::vector<int> axes;
@@ -63,8 +62,8 @@ Tensor BatchNorm::forward(const Tensor& x, Mode mode, const Where& where) const 
   const Moments m = moments(x, axes, where);
   const Shape flat{width_};
   const Tensor unbiased = Operand(reshape(m.variance, flat, where), where) * (count / (count - 1));
-  mean.assign(lerp(Operand(Tensor(mean), where), reshape(m.mean, flat, where), options_.momentum), where);
-  variance.assign(lerp(Operand(Tensor(variance), where), unbiased, options_.momentum), where);
+  mean.assign(lerp(Operand(Tensor(mean, where), where), reshape(m.mean, flat, where), options_.momentum), where);
+  variance.assign(lerp(Operand(Tensor(variance, where), where), unbiased, options_.momentum), where);
   return scaled(normalised(m.centred, m.variance, options_.epsilon, where), where);
 }
 

@@ -1,5 +1,5 @@
-// LSTM and GRU, unrolled over time. The weights are cut into gates once a run, so that each gate is a product of its own
-// and the backward pass has nothing to put together at every step.
+// LSTM and GRU, unrolled over time. The weights are cut into gates once a run, so that each gate is a product of its
+// own and the backward pass has nothing to put together at every step.
 #include <fmt/format.h>
 
 #include "nn/sizes.h"

@@ -108,17 +108,17 @@ State Optimiser::memory(const State& parameter, const std::string& kind) {
   return memories_.back().state;
 }
 
-Tensor Optimiser::like(const Tensor& scalar, const Slot& slot) {
-  return as_type(scalar, slot.gradient, slot.where);
-}
+Tensor Optimiser::like(const Tensor& scalar, const Slot& slot) { return as_type(scalar, slot.gradient, slot.where); }
 
 Tensor Optimiser::decayed_gradient(const Slot& slot) {
   if (slot.weight_decay == 0) return slot.gradient;
-  return Operand(slot.gradient, slot.where) + Operand(slot.weight_decay, slot.where) * Tensor(slot.parameter);
+  return Operand(slot.gradient, slot.where) +
+         Operand(slot.weight_decay, slot.where) * Tensor(slot.parameter, slot.where);
 }
 
 void Optimiser::minimize(const Tensor& loss, const std::vector<State>& parameters, Where where) {
-  const std::vector<Tensor> wrt(parameters.begin(), parameters.end());
+  std::vector<Tensor> wrt;
+  for (const State& p : parameters) wrt.emplace_back(p, where);
   apply(parameters, grad(loss, wrt, where), where);
 }
 
@@ -128,12 +128,12 @@ void Optimiser::apply(const std::vector<State>& parameters, const std::vector<Te
   std::vector<Tensor> clipped = gradients;
   if (clip_.value != 0) clipped = clip_by_value(clipped, clip_.value, where);
   if (clip_.norm != 0) clipped = clip_by_norm(clipped, clip_.norm, where);
-  const Tensor before(count_);
+  const Tensor before(count_, where);
   const Tensor count = Operand(before, where) + 1;
   count_.assign(count, where);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Members& group = group_of(parameters[i]);
-    Tensor lr(group.lr);
+    Tensor lr(group.lr, where);
     if (schedule_) lr = Operand(lr, where) * schedule_(before);
     update({parameters[i], clipped[i], lr, count, group.weight_decay, where});
   }

@@ -1,4 +1,5 @@
-// The optimisers' update rules, as compositions of ops. Each follows PyTorch's where epsilon goes and what is corrected.
+// The optimisers' update rules, as compositions of ops. Each follows PyTorch's where epsilon goes and what is
+// corrected.
 #include "windrow/optim.h"
 
 namespace wr::optim {
@@ -34,11 +35,11 @@ Sgd::Sgd(const Options& options, Where where)
 
 void Sgd::update(const Slot& slot) {
   const Where& where = slot.where;
-  const Tensor p(slot.parameter), g = decayed_gradient(slot);
+  const Tensor p(slot.parameter, where), g = decayed_gradient(slot);
   Tensor direction = g;
   if (options_.momentum != 0) {
     const State velocity = memory(slot.parameter, "velocity");
-    const Tensor v = muladd(Operand(Tensor(velocity), where), options_.momentum, g);
+    const Tensor v = muladd(Operand(Tensor(velocity, where), where), options_.momentum, g);
     velocity.assign(v, where);
     direction = options_.nesterov ? muladd(Operand(v, where), options_.momentum, g) : v;
   }
@@ -66,15 +67,15 @@ void Adam::update(const Slot& slot) {
   const Tensor rate = Operand(slot.lr, where) * (Operand(root, where) / correction(options_.beta1));
   const Tensor epsilon = Operand(root, where) * options_.epsilon;
 
-  Tensor p(slot.parameter), g = slot.gradient;
+  Tensor p(slot.parameter, where), g = slot.gradient;
   if (slot.weight_decay != 0 && decay_ == Decay::in_gradient) g = decayed_gradient(slot);
   if (slot.weight_decay != 0 && decay_ == Decay::of_parameter) {
     const Tensor keep = Operand(1.0, where) - Operand(slot.lr, where) * slot.weight_decay;
     p = Operand(p, where) * like(keep, slot);
   }
   const State mean_state = memory(slot.parameter, "mean"), square_state = memory(slot.parameter, "square");
-  const Tensor mean = lerp(Operand(Tensor(mean_state), where), g, 1 - options_.beta1);
-  const Tensor square = lerp_square(Operand(Tensor(square_state), where), g, 1 - options_.beta2);
+  const Tensor mean = lerp(Operand(Tensor(mean_state, where), where), g, 1 - options_.beta1);
+  const Tensor square = lerp_square(Operand(Tensor(square_state, where), where), g, 1 - options_.beta2);
   mean_state.assign(mean, where);
   square_state.assign(square, where);
   slot.parameter.assign(adam_step(Operand(p, where), mean, square, like(rate, slot), like(epsilon, slot)), where);
@@ -90,14 +91,14 @@ RmsProp::RmsProp(const Options& options, Where where)
 
 void RmsProp::update(const Slot& slot) {
   const Where& where = slot.where;
-  const Tensor p(slot.parameter), g = decayed_gradient(slot);
+  const Tensor p(slot.parameter, where), g = decayed_gradient(slot);
   const State square_state = memory(slot.parameter, "square");
-  const Tensor square = lerp_square(Operand(Tensor(square_state), where), g, 1 - options_.alpha);
+  const Tensor square = lerp_square(Operand(Tensor(square_state, where), where), g, 1 - options_.alpha);
   square_state.assign(square, where);
   Tensor spread = square;
   if (options_.centred) {
     const State mean_state = memory(slot.parameter, "mean");
-    const Tensor mean = lerp(Operand(Tensor(mean_state), where), g, 1 - options_.alpha);
+    const Tensor mean = lerp(Operand(Tensor(mean_state, where), where), g, 1 - options_.alpha);
     mean_state.assign(mean, where);
     spread = Operand(square, where) - wr::square(mean, where);
   }
@@ -108,7 +109,7 @@ void RmsProp::update(const Slot& slot) {
   }
   const State velocity = memory(slot.parameter, "velocity");
   const Tensor scaled = Operand(g, where) / (Operand(sqrt(spread, where), where) + options_.epsilon);
-  const Tensor v = muladd(Operand(Tensor(velocity), where), options_.momentum, scaled);
+  const Tensor v = muladd(Operand(Tensor(velocity, where), where), options_.momentum, scaled);
   velocity.assign(v, where);
   slot.parameter.assign(Operand(p, where) - Operand(lr, where) * v, where);
 }

@@ -7,8 +7,7 @@ namespace wr::optim::schedule {
 namespace {
 
 void expect_positive(const char* name, const char* what, double value) {
-  if (!(value > 0))
-    throw Error(std::string(name) + ": " + what + " must be positive, is " + std::to_string(value));
+  if (!(value > 0)) throw Error(std::string(name) + ": " + what + " must be positive, is " + std::to_string(value));
 }
 
 /// From `from` to `to` along half a cosine as the part goes from 0 to 1.

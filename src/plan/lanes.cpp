@@ -121,7 +121,7 @@ double crossing_ns(const Schedule& s) {
           int in = g[m.node].inputs[k];
           const int axis = aligned_axis(g, m.node, static_cast<int>(k), m.axis);
           const auto& place = s.place[static_cast<std::size_t>(in)];
-          const bool kept = place.home == Home::leaf || place.whole;
+          const bool kept = place.home == Home::leaf ? updated[static_cast<std::size_t>(in)] : place.whole;
           if (kept && axis != kNotAligned && interleaved(g, in, axis, r.lanes())) ns += contended * bytes_of(g, in);
           if (axis == kNotAligned) {
             while (ir::is_view(g[in].op)) in = g[in].inputs[0];

@@ -1,0 +1,16 @@
+// Line charts as SVG.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace wr::apps {
+
+struct Curve {
+  std::string name;
+  std::vector<double> values;  // at 1, 2, ...
+};
+/// Up to two curves over the same axis, with their last values; curves without values are left out.
+std::string chart(const std::vector<Curve>& curves);
+
+}  // namespace wr::apps

@@ -1,0 +1,30 @@
+// Grey pictures: read from files, made smaller, written as PNG, shown in a terminal. Files are read as if an enemy wrote
+// them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace wr::apps {
+
+struct Picture {
+  std::int64_t width = 0, height = 0;
+  std::vector<std::uint8_t> grey;  // height * width, row by row
+};
+
+Picture picture_of(const std::uint8_t* grey, std::int64_t width, std::int64_t height);
+/// PGM (P2, P5), PNG (8 bits a sample, not interlaced) or NPY (u8, or floats from 0 to 1), told apart by their first bytes.
+Picture read_picture(const std::string& path);
+/// Each new pixel is the mean of the area it covers.
+Picture resized(const Picture& picture, std::int64_t width, std::int64_t height);
+Picture inverted(const Picture& picture);
+
+std::string encode_png(const Picture& picture);
+std::string base64(const std::string& bytes);
+
+enum class Shades { colour, letters };
+/// Lines for a terminal, two rows of pixels each.
+std::vector<std::string> terminal_lines(const Picture& picture, Shades shades);
+
+}  // namespace wr::apps

@@ -1,0 +1,210 @@
+#include "apps/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "apps/chart.h"
+#include "apps/pictures.h"
+#include "apps/progress.h"
+#include "windrow/error.h"
+
+namespace wr::apps {
+namespace {
+
+constexpr std::size_t kMistakesShown = 40;
+
+const char* const kStyle = R"(
+:root{--ink:#1c2733;--soft:#5d6b79;--line:#dfe5ea;--back:#fff;--card:#f7f9fa;--a:#1f6feb;--b:#d9480f}
+@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9aa7b4;--line:#303a45;--back:#0f151b;--card:#171f27;
+--a:#6cb0ff;--b:#ff9a5c}}
+*{box-sizing:border-box}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--back);max-width:70rem;margin:2rem auto;padding:0 1.2rem}
+h1{font-size:1.6rem;margin:0}h2{font-size:1.1rem;margin:2.2rem 0 .6rem}
+.sub,figcaption,.note{color:var(--soft)}
+.facts{display:flex;flex-wrap:wrap;gap:.8rem;margin:1.2rem 0}
+.facts div{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.6rem 1rem;min-width:8.5rem}
+.facts b{display:block;font-size:1.35rem;font-variant-numeric:tabular-nums}
+.two{display:grid;grid-template-columns:repeat(auto-fit,minmax(20rem,1fr));gap:1.2rem}
+svg{width:100%;height:auto;display:block}svg text{font:11px system-ui,sans-serif;fill:var(--soft)}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.88rem}
+th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid var(--line)}
+th{color:var(--soft);font-weight:600}th:first-child,td:first-child,.left td,.left th{text-align:left}
+.matrix td{width:3.6rem;text-align:center;border:1px solid var(--back)}.matrix th{border:0}
+.matrix thead th{text-align:center}
+.matrix .zero{color:transparent}
+.mistakes{display:grid;grid-template-columns:repeat(auto-fill,minmax(7.2rem,1fr));gap:.8rem}
+.mistakes figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.5rem;font-size:.8rem}
+.mistakes img{width:100%;image-rendering:pixelated;border-radius:4px;display:block;margin-bottom:.3rem}
+.mistakes b{color:var(--b)}
+pre{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.8rem;overflow:auto;font-size:.75rem}
+summary{cursor:pointer;color:var(--soft)}.wide{overflow-x:auto}
+)";
+
+std::string escape(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&') out += "&amp;";
+    else if (c == '<') out += "&lt;";
+    else if (c == '>') out += "&gt;";
+    else if (c == '"') out += "&quot;";
+    else out += c;
+  }
+  return out;
+}
+
+std::string fact(const std::string& value, const std::string& name) {
+  return fmt::format("<div><b>{}</b>{}</div>\n", escape(value), escape(name));
+}
+
+std::string head(const Report& r) {
+  const Settings& s = r.run.settings();
+  const std::string title = fmt::format("{} on {}", s.net, r.run.images().train.name);
+  std::string out = fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+      "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n<div class=\"sub\">trained by windrow</div>\n",
+      escape(title), kStyle);
+  double rate = 0;
+  for (const Epoch& e : r.run.history()) rate += e.rate / static_cast<double>(r.run.history().size());
+  out += "<div class=\"facts\">\n";
+  out += fact(fmt::format("{:.2f} %", 100 * r.test.accuracy), "test accuracy");
+  out += fact(fmt::format("{:.4f}", r.test.loss), "test loss");
+  out += fact(duration_text(r.run.seconds()), "training time");
+  out += fact(fmt::format("{:.0f}", rate), "images a second");
+  out += fact(std::to_string(r.run.history().size()), "epochs");
+  return out + "</div>\n";
+}
+
+std::string curves(const Report& r) {
+  Curve loss{"training", {}}, accuracy{"training", {}}, validation_loss{"validation", {}}, validation{"validation", {}};
+  for (const Epoch& e : r.run.history()) {
+    loss.values.push_back(e.loss);
+    accuracy.values.push_back(100 * e.accuracy);
+    if (e.validation_loss) validation_loss.values.push_back(*e.validation_loss);
+    if (e.validation_accuracy) validation.values.push_back(100 * *e.validation_accuracy);
+  }
+  std::string note;
+  if (r.run.settings().smoothing > 0 || r.run.settings().shift > 0 || r.run.settings().flip)
+    note = "<p class=\"note\">Training figures are of changed images, smoothed labels or a net with dropout; validation "
+           "figures are of plain ones. That is why training can look worse.</p>\n";
+  return fmt::format(
+      "<h2>Learning</h2>\n<div class=\"two\">\n<figure style=\"margin:0\">{}<figcaption>loss</figcaption></figure>\n"
+      "<figure style=\"margin:0\">{}<figcaption>accuracy, %</figcaption></figure>\n</div>\n{}",
+      chart({loss, validation_loss}), chart({accuracy, validation}), note);
+}
+
+std::string confusion(const Report& r) {
+  const auto& classes = r.run.images().train.classes;
+  std::string out =
+      "<h2>Confusion</h2>\n<p class=\"note\">Rows: what the test image is. Columns: what the net said.</p>\n"
+      "<div class=\"wide\"><table class=\"matrix\">\n<thead><tr><th></th>";
+  for (std::size_t c = 0; c < kClasses; ++c) out += fmt::format("<th>{}</th>", escape(class_name(classes, c)));
+  out += "<th>right</th></tr></thead>\n<tbody>\n";
+  for (std::size_t row = 0; row < kClasses; ++row) {
+    const auto& counts = r.test.confusion[row];
+    const auto total = std::max<std::int64_t>(1, std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+    out += fmt::format("<tr><th>{}</th>", escape(class_name(classes, row)));
+    for (std::size_t c = 0; c < kClasses; ++c) {
+      const double share = static_cast<double>(counts[c]) / static_cast<double>(total);
+      // Few mistakes must show: the shade grows with the root of the share.
+      out += fmt::format("<td{} style=\"background:rgba({},{:.2f})\">{}</td>", counts[c] == 0 ? " class=\"zero\"" : "",
+                         c == row ? "31,111,235" : "217,72,15", c == row ? 0.65 * share : 0.9 * std::sqrt(share), counts[c]);
+    }
+    out += fmt::format("<td>{:.1f} %</td></tr>\n", 100.0 * static_cast<double>(counts[row]) / static_cast<double>(total));
+  }
+  return out + "</tbody></table></div>\n";
+}
+
+struct Mistake {
+  std::size_t image, label, answer;
+  float sure;
+};
+
+std::vector<Mistake> find_mistakes(const Report& r) {
+  const Array labels = r.run.images().test.y.contiguous();
+  std::vector<Mistake> all;
+  for (std::size_t i = 0; i < r.test.probabilities.size(); ++i) {
+    const auto& p = r.test.probabilities[i];
+    const auto answer = static_cast<std::size_t>(std::max_element(p.begin(), p.end()) - p.begin());
+    const auto label = static_cast<std::size_t>(labels.data<std::int32_t>()[i]);
+    if (answer != label) all.push_back({i, label, answer, p[answer]});
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Mistake& a, const Mistake& b) { return a.sure > b.sure; });
+  return all;
+}
+
+std::string mistakes(const Report& r) {
+  const auto all = find_mistakes(r);
+  const auto& classes = r.run.images().train.classes;
+  const Array pixels = r.run.images().test.x.contiguous();
+  std::string out = fmt::format(
+      "<h2>Mistakes</h2>\n<p class=\"note\">{} of {} test images. These are the ones the net was surest of.</p>\n"
+      "<div class=\"mistakes\">\n",
+      all.size(), r.test.probabilities.size());
+  for (std::size_t i = 0; i < std::min(kMistakesShown, all.size()); ++i) {
+    const Mistake& m = all[i];
+    const Picture picture = picture_of(pixels.data<std::uint8_t>() + m.image * kSide * kSide, kSide, kSide);
+    const std::string label = escape(class_name(classes, m.label)), answer = escape(class_name(classes, m.answer));
+    out += fmt::format(
+        "<figure><img alt=\"test image {}\" src=\"data:image/png;base64,{}\">is {}<br>said <b>{}</b>, {:.0f} %</figure>\n",
+        m.image, base64(encode_png(picture)), label, answer, 100 * m.sure);
+  }
+  return out + "</div>\n";
+}
+
+std::string layers(const Report& r) {
+  const nn::Summary s = nn::summary(r.run.net(), f32(1, kSide, kSide, 1));
+  std::string out =
+      "<h2>Net</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>layer</th><th>kind</th><th>output</th><th>parameters</th>"
+      "<th>kFLOP an image</th></tr></thead>\n<tbody>\n";
+  const auto row = [&](const nn::Summary::Row& l, const std::string& name) {
+    out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1f}</td></tr>\n", escape(name),
+                       escape(l.kind), escape(to_string(l.output)), l.parameters, l.flops / 1e3);
+  };
+  for (const auto& l : s.rows) row(l, l.path);
+  row(s.total, "total");
+  return out + "</tbody></table></div>\n";
+}
+
+std::string table(const std::vector<std::pair<std::string, std::string>>& rows) {
+  std::string out = "<table class=\"left\"><tbody>\n";
+  for (const auto& [name, value] : rows)
+    out += fmt::format("<tr><th>{}</th><td>{}</td></tr>\n", escape(name), escape(value));
+  return out + "</tbody></table>\n";
+}
+
+std::string details(const Report& r) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  for (const auto& [name, text] : to_texts(r.run.settings())) settings.emplace_back(name, text.empty() ? "default" : text);
+  return fmt::format(
+      "<div class=\"two\">\n<div><h2>Settings</h2>\n{}</div>\n<div><h2>Machine</h2>\n{}</div>\n</div>\n"
+      "<h2>Plan</h2>\n<details><summary>what a training step does, region by region</summary>\n<pre>{}</pre></details>\n",
+      table(settings), table(r.machine), escape(r.run.step().describe()));
+}
+
+}  // namespace
+
+std::string report_html(const Report& report) {
+  return head(report) + curves(report) + confusion(report) + mistakes(report) + layers(report) + details(report) +
+         "</body>\n</html>\n";
+}
+
+void write_report(const std::string& path, const Report& report) {
+  const std::string unfinished = path + ".new";
+  {
+    std::ofstream out(unfinished, std::ios::binary);
+    out << report_html(report);
+    out.close();
+    if (!out) throw Error(path + ": cannot be written");
+  }
+  std::error_code error;
+  std::filesystem::rename(unfinished, path, error);
+  if (error) throw Error(path + ": cannot be written: " + error.message());
+}
+
+}  // namespace wr::apps
