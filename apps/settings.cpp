@@ -99,14 +99,14 @@ Settings recipe(const std::string& net) {
     s.lr = 4e-3;
     s.schedule = "one-cycle";
   } else if (net == "best") {
-    s.epochs = 10;
+    s.epochs = 14;
     s.batch = 128;
     s.optim = "adamw";
-    s.lr = 4e-3;
+    s.lr = 3e-3;
     s.schedule = "one-cycle";
     s.weight_decay = 0.05;
     s.smoothing = 0.05;
-    s.shift = 2;
+    s.shift = 1;
     s.flip = true;
   }
   return s;

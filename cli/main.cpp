@@ -7,6 +7,7 @@
 #include "bench/case.h"
 #include "cli/doctor.h"
 #include "cli/ops.h"
+#include "cli/train.h"
 #include "windrow/windrow.h"
 
 namespace {
@@ -48,6 +49,7 @@ int main(int argc, char** argv) {
   app.get_formatter()->column_width(34);
   app.footer(
       "Examples:\n"
+      "  windrow train fashion                   train a net on Fashion-MNIST\n"
       "  windrow bench                           time everything\n"
       "  windrow bench dqn_step_b64 --threads 1  one case on one core\n"
       "  windrow doctor                          what was detected on this machine\n\n"
@@ -55,6 +57,9 @@ int main(int argc, char** argv) {
       "  WINDROW_THREADS=N   threads a step uses\n"
       "  WINDROW_SIMD=NAME   force sse4, avx2 or avx512\n");
   int exit_code = 0;
+  wr::cli::add_train(app, exit_code);
+  wr::cli::add_eval(app, exit_code);
+  wr::cli::add_predict(app, exit_code);
   add_bench(app, exit_code);
   app.add_subcommand("doctor", "Show what was detected on this machine and which kernels were chosen")->callback([&] {
     exit_code = wr::cli::doctor();
@@ -66,7 +71,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) fmt::print("{}", app.help());
   } catch (const CLI::ParseError& e) {
-    return app.exit(e);
+    return app.exit(e) == 0 ? 0 : 2;
   } catch (const std::exception& e) {
     fmt::print(stderr, "windrow: {}\n", e.what());
     return 1;

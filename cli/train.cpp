@@ -138,7 +138,7 @@ int interrupted(const Run& run, const std::string& save, bool json) {
   }
   run.save(save);
   if (json)
-    fmt::print("{{\"interrupted\":true,\"step\":{},\"saved\":\"{}\"}}\n", run.steps_done(), escape_json(save));
+    fmt::print("{{\"interrupted\":true,\"step\":{},\"saved\":{}}}\n", run.steps_done(), nlohmann::json(save).dump());
   else
     fmt::print("interrupted after {} steps; saved. To go on:\n  windrow train fashion --resume {}\n", run.steps_done(), save);
   return kInterrupted;

@@ -3,7 +3,6 @@
 #include "target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  return refuse_or_read(data, size, [](const wr::Source& source) {
-    touch(wr::data::read_npy(source, wr::data::ReadLimits{1 << 20}));
-  });
+  return refuse_or_read(
+      data, size, [](const wr::Source& source) { touch(wr::data::read_npy(source, wr::data::ReadLimits{1 << 20})); });
 }

@@ -1,5 +1,5 @@
-// What the fuzz targets share: each gives its input to one reader, which may refuse it by wr::Error and must do nothing worse.
-// Build and run all with fuzz/run.sh.
+// What the fuzz targets share: each gives its input to one reader, which may refuse it by wr::Error and must do nothing
+// worse. Build and run all with fuzz/run.sh.
 #pragma once
 
 #include <cstddef>

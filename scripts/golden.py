@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What PyTorch computes, for tests/golden_test.cpp: ten training steps of small nets, with each optimiser and each loss.
+"""What PyTorch computes, for tests/golden_test.cpp: ten training steps of small nets, each optimiser, each loss.
 
     python scripts/golden.py [FOLDER]       # writes FOLDER/f32.safetensors and f64.safetensors; default tests/golden
 
 Each case "mlp" holds mlp/x and mlp/y (a batch a step), mlp/before/0.w ... and mlp/after/0.w ... (parameters and running
-statistics) and mlp/loss (one a step). Parameters have Windrow's names and layouts; PyTorch is used through its functional
-interface, on transposed views of them. Images are stored [batch, height, width, channels].
+statistics) and mlp/loss (one a step). Parameters have Windrow's names and layouts; PyTorch is used through its
+functional interface, on transposed views of them. Images are stored [batch, height, width, channels].
 """
 import json
 import pathlib
@@ -24,7 +24,8 @@ def save(path, tensors):
     names = {"float32": "F32", "float64": "F64", "int32": "I32"}
     for name, value in tensors.items():
         data = np.ascontiguousarray(value).tobytes()
-        header[name] = {"dtype": names[str(value.dtype)], "shape": list(value.shape), "data_offsets": [at, at + len(data)]}
+        place = [at, at + len(data)]
+        header[name] = {"dtype": names[str(value.dtype)], "shape": list(value.shape), "data_offsets": place}
         at += len(data)
         blobs.append(data)
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -131,13 +132,9 @@ def attention(p, x):
 
 def activations(p, x):
     x = dense(p, "0", x)
-    parts = [F.relu6(x), F.leaky_relu(x, 0.1), F.elu(x), F.softplus(x), F.silu(x), F.gelu(x), torch.sigmoid(x), torch.tanh(x),
-             torch.softmax(x, -1), torch.log_softmax(x, -1)]
+    parts = [F.relu6(x), F.leaky_relu(x, 0.1), F.elu(x), F.softplus(x), F.silu(x), F.gelu(x), torch.sigmoid(x),
+             torch.tanh(x), torch.softmax(x, -1), torch.log_softmax(x, -1)]
     return dense(p, "2", torch.cat(parts, -1))
-
-
-def layers(**sizes):
-    return {name.replace("_", ".", 1): shape for name, shape in sizes.items()}
 
 
 def dense_sizes(i, inputs, outputs):
@@ -148,6 +145,15 @@ def norm_sizes(i, n, shift=True):
     return {f"{i}.scale": (n,)} | ({f"{i}.shift": (n,)} if shift else {})
 
 
+def gru_sizes(i, n, h):
+    return {f"{i}.w_x": (n, 3 * h), f"{i}.w_h": (h, 3 * h), f"{i}.b_x": (3 * h,), f"{i}.b_h": (3 * h,)}
+
+
+def attention_sizes(i, width):
+    parts = [dense_sizes(f"{i}.{part}", width, width) for part in ("q", "k", "v", "out")]
+    return {name: size for part in parts for name, size in part.items()}
+
+
 def conv_sizes(i, *shape):
     return {f"{i}.w": shape, f"{i}.b": (shape[-1],)}
 
@@ -156,19 +162,22 @@ def lstm_sizes(i, n, h):
     return {f"{i}.w_x": (n, 4 * h), f"{i}.w_h": (h, 4 * h), f"{i}.b": (4 * h,)}
 
 
-MLP = dense_sizes(0, 12, 16) | dense_sizes(2, 16, 5)
+CNN = conv_sizes(0, 3, 3, 1, 4) | conv_sizes(3, 3, 3, 4, 8) | dense_sizes(7, 72, 5)
+CONVS = conv_sizes(0, 3, 3, 2, 4) | conv_sizes(2, 3, 3, 2, 4) | conv_sizes(4, 4, 3, 3, 3)
+BATCHNORM = dense_sizes(0, 6, 8) | norm_sizes(1, 8) | {"1.mean": (8,), "1.variance": (8,)} | dense_sizes(3, 8, 5)
+NORMS = conv_sizes(0, 3, 3, 2, 4) | norm_sizes(1, 4) | norm_sizes(2, 4) | norm_sizes(3, 4) | norm_sizes(4, 4, False)
 NETS = {  # forward, parameters, input without batch, output without batch
-    "mlp": (mlp, MLP, (12,), (5,)),
+    "mlp": (mlp, dense_sizes(0, 12, 16) | dense_sizes(2, 16, 5), (12,), (5,)),
     "linear": (linear, dense_sizes(0, 6, 5), (6,), (5,)),
-    "cnn": (cnn, conv_sizes(0, 3, 3, 1, 4) | conv_sizes(3, 3, 3, 4, 8) | dense_sizes(7, 72, 5), (12, 12, 1), (5,)),
+    "cnn": (cnn, CNN, (12, 12, 1), (5,)),
     "lstm": (lstm, lstm_sizes(0, 6, 8) | dense_sizes(1, 8, 5), (7, 6), (5,)),
     "lstm2": (lstm2, lstm_sizes(0, 4, 5) | lstm_sizes(1, 5, 6) | dense_sizes(2, 6, 5), (4, 4), (5,)),
-    "gru": (gru, layers(**{"0_w_x": (6, 24), "0_w_h": (8, 24), "0_b_x": (24,), "0_b_h": (24,)}) | dense_sizes(1, 8, 3), (5, 6), (5, 3)),
-    "convs": (convs, conv_sizes(0, 3, 3, 2, 4) | conv_sizes(2, 3, 3, 2, 4) | conv_sizes(4, 4, 3, 3, 3), (9, 9, 2), (3,)),
+    "gru": (gru, gru_sizes(0, 6, 8) | dense_sizes(1, 8, 3), (5, 6), (5, 3)),
+    "convs": (convs, CONVS, (9, 9, 2), (3,)),
     "conv1d": (conv1d, conv_sizes(0, 1, 3, 3, 4) | dense_sizes(4, 16, 5), (10, 3), (5,)),
-    "batchnorm": (batchnorm, dense_sizes(0, 6, 8) | norm_sizes(1, 8) | {"1.mean": (8,), "1.variance": (8,)} | dense_sizes(3, 8, 5), (6,), (5,)),
-    "norms": (norms, conv_sizes(0, 3, 3, 2, 4) | norm_sizes(1, 4) | norm_sizes(2, 4) | norm_sizes(3, 4) | norm_sizes(4, 4, False) | dense_sizes(6, 64, 5), (6, 6, 2), (5,)),
-    "attention": (attention, {"0.w": (9, 8)} | {k: v for n in ("q", "k", "v", "out") for k, v in dense_sizes("1." + n, 8, 8).items()} | dense_sizes(3, 48, 5), (6,), (5,)),
+    "batchnorm": (batchnorm, BATCHNORM, (6,), (5,)),
+    "norms": (norms, NORMS | dense_sizes(6, 64, 5), (6, 6, 2), (5,)),
+    "attention": (attention, {"0.w": (9, 8)} | attention_sizes(1, 8) | dense_sizes(3, 48, 5), (6,), (5,)),
     "activations": (activations, dense_sizes(0, 6, 8) | dense_sizes(2, 80, 5), (6,), (5,)),
 }
 
@@ -198,7 +207,10 @@ def target(loss, rng, shape):
     return {"binary": (y > 0) * 1.0, "hinge": np.sign(y)}.get(loss, y)
 
 
-# ---- optimisers: from parameters to (optimiser, schedule or None, what to do to the gradients) ------------------------
+O, S = torch.optim, torch.optim.lr_scheduler
+
+
+# ---- optimisers: from parameters to (optimiser, schedule or None, what to do to the gradients) ----------------------
 def plain(make, schedule=None, clip=None):
     def build(p):
         optimiser = make(list(p.values()))
@@ -209,11 +221,12 @@ def plain(make, schedule=None, clip=None):
 def groups(p):
     biases = [v for k, v in p.items() if k.endswith(".b")]
     weights = [v for k, v in p.items() if not k.endswith(".b")]
-    optimiser = torch.optim.AdamW([{"params": weights}, {"params": biases, "lr": 3e-3, "weight_decay": 0}], lr=1e-2, weight_decay=0.1)
-    return optimiser, None, lambda q: None
+    others = {"params": biases, "lr": 3e-3, "weight_decay": 0}
+    return O.AdamW([{"params": weights}, others], lr=1e-2, weight_decay=0.1), None, lambda q: None
 
 
-O, S = torch.optim, torch.optim.lr_scheduler
+CENTRED = {"alpha": 0.9, "eps": 1e-4, "momentum": 0.9, "centered": True, "weight_decay": 0.01}
+FALL = lambda t: 0.1 + 0.9 * (1 + np.cos(np.pi * min(t / 8, 1))) / 2
 OPTIMISERS = {
     "sgd": plain(lambda p: O.SGD(p, lr=0.1)),
     "momentum": plain(lambda p: O.SGD(p, lr=0.1, momentum=0.9)),
@@ -222,18 +235,19 @@ OPTIMISERS = {
     "adam_decay": plain(lambda p: O.Adam(p, lr=1e-2, betas=(0.8, 0.95), eps=1e-3, weight_decay=0.1)),
     "adamw": plain(lambda p: O.AdamW(p, lr=1e-2, weight_decay=0.1)),
     "rmsprop": plain(lambda p: O.RMSprop(p, lr=1e-2)),
-    "rmsprop_momentum": plain(lambda p: O.RMSprop(p, lr=1e-3, alpha=0.9, eps=1e-4, momentum=0.9, centered=True, weight_decay=0.01)),
+    "rmsprop_momentum": plain(lambda p: O.RMSprop(p, lr=1e-3, **CENTRED)),
     "groups": groups,
     "clip_norm": plain(lambda p: O.SGD(p, lr=0.5), clip=lambda q: torch.nn.utils.clip_grad_norm_(q, 0.3)),
     "clip_value": plain(lambda p: O.SGD(p, lr=0.5), clip=lambda q: torch.nn.utils.clip_grad_value_(q, 0.05)),
     "step": plain(lambda p: O.SGD(p, lr=0.5), lambda o: S.StepLR(o, 3, 0.5)),
-    "cosine": plain(lambda p: O.SGD(p, lr=0.5), lambda o: S.LambdaLR(o, lambda t: 0.1 + 0.9 * (1 + np.cos(np.pi * min(t / 8, 1))) / 2)),
+    "cosine": plain(lambda p: O.SGD(p, lr=0.5), lambda o: S.LambdaLR(o, FALL)),
     "warm_up": plain(lambda p: O.SGD(p, lr=0.5), lambda o: S.LinearLR(o, 0.2, 1.0, 4)),
     "one_cycle": plain(lambda p: O.SGD(p, lr=0.5), lambda o: S.OneCycleLR(o, 0.5, STEPS, cycle_momentum=False)),
 }
 
 CASES = {name: (name, "labels", "sgd") for name in NETS if name not in ("linear", "gru", "convs", "cnn", "lstm")}
-CASES |= {"cnn": ("cnn", "labels", "adam"), "lstm": ("lstm", "labels", "adam"), "gru": ("gru", "mse", "sgd"), "convs": ("convs", "mse", "sgd")}
+CASES |= {name: (name, "labels", "adam") for name in ("cnn", "lstm")}
+CASES |= {name: (name, "mse", "sgd") for name in ("gru", "convs")}
 CASES |= {"loss_" + loss: ("linear", loss, "sgd") for loss in LOSSES}
 CASES |= {"optim_" + optimiser: ("mlp", "labels", optimiser) for optimiser in OPTIMISERS}
 
@@ -252,7 +266,8 @@ def train(case, number, dtype, out):
     forward, sizes, inputs, outputs = NETS[net]
     rng = np.random.default_rng(number)
     batch = 6
-    x = rng.integers(0, 9, (STEPS, batch, *inputs)) if net == "attention" else rng.standard_normal((STEPS, batch, *inputs))
+    sizes_x = (STEPS, batch, *inputs)
+    x = rng.integers(0, 9, sizes_x) if net == "attention" else rng.standard_normal(sizes_x)
     y = target(loss, rng, (STEPS, batch, *outputs))
     kept = lambda a: a.astype(np.int32) if a.dtype.kind == "i" else a.astype(np.float32).astype(dtype)
     x, y = kept(x), kept(y)
@@ -280,7 +295,8 @@ def train(case, number, dtype, out):
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent / "tests" / "golden")
+    here = pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden"
+    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else here
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     for name, dtype in (("f32", np.float32), ("f64", np.float64)):

@@ -128,10 +128,11 @@ TEST(Checkpoint, LoadingIsAllOrNothingAndListsEverything) {
   wanted.add("shape", State(Array::from({1.f, 2.f, 3.f})));
   wanted.add("type", State(Array::from({1, 2})));
   wanted.add("new", State(Array::scalar(1.0)));
-  EXPECT_EQ(error_of([&] { load_checkpoint(folder / "f", wanted); }),
-            folder / "f" +
-                ": the checkpoint does not fit:\n  missing: new f64[]\n  differs: shape is f32[2] in the file, f32[3] in the "
-                "program\n  differs: type is f32[2] in the file, i32[2] in the program\n  unexpected: gone i32[1]");
+  EXPECT_EQ(
+      error_of([&] { load_checkpoint(folder / "f", wanted); }),
+      folder / "f" +
+          ": the checkpoint does not fit:\n  missing: new f64[]\n  differs: shape is f32[2] in the file, f32[3] in the "
+          "program\n  differs: type is f32[2] in the file, i32[2] in the program\n  unexpected: gone i32[1]");
   EXPECT_TRUE(identical(same.value(), Array::from({7.f, 8.f})));
   CheckpointStates right;
   for (const auto& [name, state] : saved.all()) right.add(name, name == "same" ? same : State(state.value()));

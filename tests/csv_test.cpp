@@ -64,7 +64,8 @@ TEST(Csv, MissingValues) {
 }
 
 TEST(Csv, TypesAndChosenColumns) {
-  EXPECT_TRUE(identical(parse("1\n-2147483648\n", {.dtype = DType::i32}).values, Array::from({{1}, {-2147483647 - 1}})));
+  EXPECT_TRUE(
+      identical(parse("1\n-2147483648\n", {.dtype = DType::i32}).values, Array::from({{1}, {-2147483647 - 1}})));
   EXPECT_ERROR(parse("1.5\n", {.dtype = DType::i32}), "'1.5' does not fit in i32");
   EXPECT_ERROR(parse("2147483648\n", {.dtype = DType::i32}), "does not fit in i32");
   EXPECT_EQ(parse("0.1\n", {.dtype = DType::f64}).values.at<double>({0, 0}), 0.1);

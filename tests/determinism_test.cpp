@@ -70,7 +70,7 @@ class EveryBenchStep : public testing::TestWithParam<std::string> {};
 TEST_P(EveryBenchStep, HasTheSameBitsAtAnyThreadCount) {
   bench::Prepared p = prepared(GetParam(), 1);
   const Snapshot start(p.step);
-  const bool trains = !start.values.empty();
+  const bool trains = !p.step.inside().graph->updates.empty();
   const int runs = !trains ? 2 : p.step.facts().flops > 1e8 || p.step.facts().state_bytes > (4u << 20) ? 10 : 100;
   for (int lanes : {0, 8}) {
     Step step = planned_for(p, lanes);
@@ -97,34 +97,47 @@ TEST_P(EveryBenchStep, AllocatesNothingInARun) {
   }
 }
 
-TEST_P(EveryBenchStep, IsRightOnEverySimdTarget) {
+TEST_P(EveryBenchStep, IsRight) {
+  bench::Prepared p = prepared(GetParam(), 2);
+  EXPECT_EQ(p.check(p.step, p.arguments), "");
+}
+
+// Results differ by rounding. Adam may turn that into a step the other way for a gradient that is nearly zero: twice
+// its rate of 0.001.
+TEST_P(EveryBenchStep, IsNearlyTheSameOnEverySimdTarget) {
   const cpu::Target chosen = cpu::active_target();
+  std::vector<std::vector<Array>> results;
   for (cpu::Target target : cpu::available_targets()) {
     cpu::set_target(target);
     bench::Prepared p = prepared(GetParam(), 2);
-    EXPECT_EQ(p.check(p.step, p.arguments), "") << cpu::name_of(target);
+    results.push_back(after(p.step, Snapshot(p.step), p.arguments, 1));
   }
   cpu::set_target(chosen);
+  for (const auto& other : results)
+    for (std::size_t i = 0; i < other.size(); ++i) EXPECT_TRUE(allclose(other[i], results[0][i], 1e-3, 2.1e-3)) << i;
 }
 
-INSTANTIATE_TEST_SUITE_P(Slow, EveryBenchStep, testing::ValuesIn(names(bench::cases())), [](const auto& p) { return p.param; });
+INSTANTIATE_TEST_SUITE_P(Slow, EveryBenchStep, testing::ValuesIn(names(bench::cases())),
+                         [](const auto& p) { return p.param; });
 
 /// A small net with everything that sums over rows, for the tests that the sanitizers run too.
 struct SmallNet {
   SmallNet() {
     for (const Shape& shape : {Shape{11, 19}, Shape{19}, Shape{19, 5}, Shape{5}, Shape{19}, Shape{19}})
-      parameters.emplace_back(bench::random_normal(shape, parameters.size(), 0.3), "p" + std::to_string(parameters.size()));
+      parameters.emplace_back(bench::random_normal(shape, parameters.size(), 0.3),
+                              "p" + std::to_string(parameters.size()));
   }
   Step compiled(int threads, int lanes) {
-    return compile(CompileOptions{.name = "a name too long for a small string", .threads = threads, .lanes = lanes},
-                   [&](const Tensor& x, const Tensor& y) {
-                     const auto& p = parameters;
-                     const Tensor h = relu(layer_norm(matmul(x, p[0]) + p[1], p[4], p[5]));
-                     const Tensor loss = cross_entropy(matmul(h, p[2]) + p[3], y);
-                     adam.minimize(loss, parameters);
-                     return std::pair(loss, mean(h, 0));
-                   },
-                   f32(61, 11), i32(61));
+    return compile(
+        CompileOptions{.name = "a name too long for a small string", .threads = threads, .lanes = lanes},
+        [&](const Tensor& x, const Tensor& y) {
+          const auto& p = parameters;
+          const Tensor h = relu(layer_norm(matmul(x, p[0]) + p[1], p[4], p[5]));
+          const Tensor loss = cross_entropy(matmul(h, p[2]) + p[3], y);
+          adam.minimize(loss, parameters);
+          return std::pair(loss, mean(h, 0));
+        },
+        f32(61, 11), i32(61));
   }
   std::vector<State> parameters;
   optim::Adam adam;
@@ -139,7 +152,8 @@ TEST(Determinism, SameBitsAtAnyThreadCount) {
     const auto wanted = after(step, start, {net.x, net.y}, 100);
     for (int threads : {2, 3, 8}) {
       step.set_threads(threads);
-      EXPECT_TRUE(same(after(step, start, {net.x, net.y}, 100), wanted)) << lanes << " lanes, " << threads << " threads";
+      EXPECT_TRUE(same(after(step, start, {net.x, net.y}, 100), wanted))
+          << lanes << " lanes, " << threads << " threads";
     }
     start.restore(step);
   }

@@ -45,10 +45,12 @@ TEST(Digits, ANetLearnsThem) {
   std::mt19937 random(5);
   const auto start = [&](std::int64_t in, std::int64_t out, const char* name) {
     std::vector<float> values(static_cast<std::size_t>(in * out));
-    for (float& v : values) v = (static_cast<float>(random()) * 0x1p-32f - 0.5f) * 4 / std::sqrt(static_cast<float>(in));
+    for (float& v : values)
+      v = (static_cast<float>(random()) * 0x1p-32f - 0.5f) * 4 / std::sqrt(static_cast<float>(in));
     return State(Array::from(values, {in, out}), name);
   };
-  const State w0 = start(784, 64, "w0"), w1 = start(64, 10, "w1"), b0(Array::zeros({64}), "b0"), b1(Array::zeros({10}), "b1");
+  const State w0 = start(784, 64, "w0"), w1 = start(64, 10, "w1"), b0(Array::zeros({64}), "b0"),
+              b1(Array::zeros({10}), "b1");
   optim::Adam adam({.lr = 2e-3});
   const auto net = [&](const Tensor& x) { return matmul(relu(matmul(x, w0) + b0), w1) + b1; };
   Step train = compile(

@@ -19,11 +19,14 @@ std::string message_of(const std::function<void()>& fn) {
 }
 
 /// The message starts with a line of this file and the op's name, and says each of the words.
-testing::AssertionResult names(const std::string& message, int line, const std::string& op, const std::vector<std::string>& words) {
+testing::AssertionResult names(const std::string& message, int line, const std::string& op,
+                               const std::vector<std::string>& words) {
   const std::string start = "error_message_test.cpp:" + std::to_string(line) + ": " + op + ": ";
-  if (message.rfind(start, 0) != 0) return testing::AssertionFailure() << "should start with\n  " << start << "\nbut is\n  " << message;
+  if (message.rfind(start, 0) != 0)
+    return testing::AssertionFailure() << "should start with\n  " << start << "\nbut is\n  " << message;
   for (const auto& word : words)
-    if (message.find(word) == std::string::npos) return testing::AssertionFailure() << "does not say '" << word << "':\n  " << message;
+    if (message.find(word) == std::string::npos)
+      return testing::AssertionFailure() << "does not say '" << word << "':\n  " << message;
   return testing::AssertionSuccess();
 }
 
@@ -33,11 +36,13 @@ testing::AssertionResult names(const std::string& message, int line, const std::
 class ErrorMessage : public testing::Test {
  protected:
   const Tensor a{Array::zeros({2, 3})}, b{Array::zeros({4, 5})}, v{Array::zeros({3})}, s{Array::zeros({})};
-  const Tensor d{Array::zeros({2, 3}, DType::f64)}, i{Array::zeros({2, 3}, DType::i32)}, t{Array::zeros({2, 3}, DType::boolean)};
+  const Tensor d{Array::zeros({2, 3}, DType::f64)}, i{Array::zeros({2, 3}, DType::i32)},
+      t{Array::zeros({2, 3}, DType::boolean)};
   const Tensor image{Array::zeros({2, 8, 9, 3})}, index{Array::zeros({4}, DType::i32)}, none;
 };
 
-// ---- elementwise -----------------------------------------------------------------------------------------------------------
+// ---- elementwise
+// -----------------------------------------------------------------------------------------------------------
 TEST_F(ErrorMessage, ElementwiseShapes) {
   REFUSES(add(a, b), "add", "[2,3]", "[4,5]", "2 and 4", "axis 0");
   REFUSES(a * b, "mul", "[2,3]", "[4,5]");
@@ -78,7 +83,8 @@ TEST_F(ErrorMessage, EmptyTensors) {
   REFUSES(eval(none), "eval", "empty Tensor");
 }
 
-// ---- reductions ------------------------------------------------------------------------------------------------------------
+// ---- reductions
+// ------------------------------------------------------------------------------------------------------------
 TEST_F(ErrorMessage, Reductions) {
   REFUSES(sum(a, 2), "sum", "axis 2", "rank 2");
   REFUSES(max(a, -3), "max", "axis -3", "rank 2");
@@ -92,7 +98,8 @@ TEST_F(ErrorMessage, Reductions) {
   REFUSES(argmax(Tensor(Array::zeros({0, 3})), 0), "argmax", "axis 0", "[0,3]");
 }
 
-// ---- contractions ----------------------------------------------------------------------------------------------------------
+// ---- contractions
+// ----------------------------------------------------------------------------------------------------------
 TEST_F(ErrorMessage, MatrixProducts) {
   REFUSES(matmul(a, b), "matmul", "inner sizes", "[2,3]", "[4,5]");
   REFUSES(matmul_nt(a, b), "matmul_nt", "[2,3]", "[4,5]");
@@ -100,7 +107,8 @@ TEST_F(ErrorMessage, MatrixProducts) {
   REFUSES(matmul(a, v), "matmul", "rank 2", "[2,3]", "[3]");
   REFUSES(matmul(a, transpose(d)), "matmul", "f32[2,3]", "f64[3,2]");
   REFUSES(matmul(i, transpose(i)), "matmul", "i32[2,3]");
-  REFUSES(matmul(Tensor(Array::zeros({2, 4, 3})), Tensor(Array::zeros({5, 3, 2}))), "matmul", "batch", "[2,4,3]", "[5,3,2]");
+  REFUSES(matmul(Tensor(Array::zeros({2, 4, 3})), Tensor(Array::zeros({5, 3, 2}))), "matmul", "batch", "[2,4,3]",
+          "[5,3,2]");
 }
 
 TEST_F(ErrorMessage, EinsumSpecs) {
@@ -117,7 +125,8 @@ TEST_F(ErrorMessage, EinsumSpecs) {
   REFUSES(einsum("", {}), "einsum", "operands");
 }
 
-// ---- shapes ----------------------------------------------------------------------------------------------------------------
+// ---- shapes
+// ----------------------------------------------------------------------------------------------------------------
 TEST_F(ErrorMessage, Shapes) {
   REFUSES(reshape(a, {4, 2}), "reshape", "[2,3]", "6 elements", "[4,2]");
   REFUSES(reshape(a, {4, -1}), "reshape", "[2,3]", "[4,-1]");
@@ -149,7 +158,8 @@ TEST_F(ErrorMessage, Shapes) {
   REFUSES(expand_dims(reshape(a, {1, 1, 1, 1, 1, 1, 2, 3}), 0), "expand_dims", "8");
 }
 
-// ---- indices ---------------------------------------------------------------------------------------------------------------
+// ---- indices
+// ---------------------------------------------------------------------------------------------------------------
 TEST_F(ErrorMessage, Indices) {
   REFUSES(gather(a, v), "gather", "i32", "f32[3]");
   REFUSES(gather(a, index, 2), "gather", "axis 2", "rank 2");
@@ -163,7 +173,8 @@ TEST_F(ErrorMessage, Indices) {
   REFUSES(embedding_sum(a, a), "embedding_sum", "i32", "f32[2,3]");
 }
 
-// ---- windows ---------------------------------------------------------------------------------------------------------------
+// ---- windows
+// ---------------------------------------------------------------------------------------------------------------
 TEST_F(ErrorMessage, Windows) {
   const Tensor weights{Array::zeros({3, 3, 3, 4})}, deep{Array::zeros({3, 3, 5, 4})}, large{Array::zeros({9, 3, 3, 4})};
   REFUSES(conv2d(a, weights), "conv2d", "[batch, height, width, channels]", "[2,3]");
@@ -181,7 +192,8 @@ TEST_F(ErrorMessage, Windows) {
   REFUSES(fold(image, {2, 8, 9, 3}, {.height = 2, .width = 2}), "fold", "[2,8,9,3]", "[batch,7,8,2,2,channels]");
 }
 
-// ---- compositions ----------------------------------------------------------------------------------------------------------
+// ---- compositions
+// ----------------------------------------------------------------------------------------------------------
 TEST_F(ErrorMessage, Compositions) {
   REFUSES(softmax(a, 2), "softmax", "axis 2", "rank 2");
   REFUSES(softmax(i), "softmax", "i32[2,3]");
@@ -198,7 +210,8 @@ TEST_F(ErrorMessage, Compositions) {
   REFUSES(random.bernoulli(1.5, {2}), "bernoulli", "1.5");
 }
 
-// ---- gradients and control -------------------------------------------------------------------------------------------------
+// ---- gradients and control
+// -------------------------------------------------------------------------------------------------
 TEST_F(ErrorMessage, Gradients) {
   REFUSES(grad(a, {a}), "grad", "one element", "f32[2,3]", "sum or mean");
   REFUSES(grad(sum(i), {a}), "grad", "f32 or f64", "i32[]");
@@ -209,11 +222,10 @@ TEST_F(ErrorMessage, Gradients) {
   REFUSES(repeat(2, [](int, const List& c) { return List{sum(c[0])}; }, {a}), "repeat", "f32[2,3]", "f32[]");
 }
 
-// ---- traces and states -----------------------------------------------------------------------------------------------------
+// ---- traces and states
+// -----------------------------------------------------------------------------------------------------
 TEST_F(ErrorMessage, OtherTraces) {
-  const auto inside = [&](const auto& use) {
-    compile([&](const Tensor& x) { return use(x); }, f32(2, 3));
-  };
+  const auto inside = [&](const auto& use) { compile([&](const Tensor& x) { return use(x); }, f32(2, 3)); };
   REFUSES(inside([&](const Tensor& x) { return x + a; }), "add", "different traces");
   REFUSES(inside([&](const Tensor& x) { return matmul(x, transpose(a)); }), "matmul", "different traces");
   REFUSES(inside([&](const Tensor& x) { return grad(sum(x), {a})[0]; }), "grad", "trace");
@@ -247,7 +259,8 @@ TEST_F(ErrorMessage, Optimisers) {
   REFUSES(adam.minimize(a, {w}), "grad", "one element", "f32[2,3]");
 }
 
-// ---- compile and call ------------------------------------------------------------------------------------------------------
+// ---- compile and call
+// ------------------------------------------------------------------------------------------------------
 TEST_F(ErrorMessage, Compile) {
   const auto same = [](const List& x) { return x; };
   REFUSES(compile(same, {f32(2, -3)}), "input", "negative", "f32[2,-3]");
@@ -265,8 +278,9 @@ TEST_F(ErrorMessage, Compile) {
 class CallErrors : public testing::Test {
  protected:
   std::string message(const std::function<void()>& fn) { return message_of(fn); }
-  Step step = compile(CompileOptions{.name = "train", .threads = 1, .lanes = 1},
-                      [](const Tensor& x, const Tensor& y) { return sum(x) + y; }, f32(2, 3), f32());
+  Step step = compile(
+      CompileOptions{.name = "train", .threads = 1, .lanes = 1},
+      [](const Tensor& x, const Tensor& y) { return sum(x) + y; }, f32(2, 3), f32());
   const Array x = Array::ones({2, 3}), y = Array::scalar(1.0f);
 };
 
@@ -280,7 +294,8 @@ TEST_F(CallErrors, NameTheStepTheArgumentAndTheSizes) {
   says(message([&] { step(x, Array::scalar(1.0)); }), {"train", "argument 1", "f64[]", "f32[]"});
   says(message([&] { step(Array::ones({3, 2}).transpose(), y); }), {"train", "argument 0", "strided", "contiguous()"});
   says(message([&] { step(x.slice(0, 0, 1).broadcast_to({2, 3}), y); }), {"train", "argument 0", "contiguous()"});
-  says(message([&] { (void)static_cast<float>(compile([](const Tensor& v) { return v; }, f32(2))(Array::ones({2}))); }), {"f32[2]", "one number"});
+  says(message([&] { (void)static_cast<float>(compile([](const Tensor& v) { return v; }, f32(2))(Array::ones({2}))); }),
+       {"f32[2]", "one number"});
   says(message([&] { step.again(); }), {"again", "not been run"});
 }
 

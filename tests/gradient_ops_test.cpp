@@ -12,7 +12,8 @@ using test::check_gradients;
 using test::smooth_array;
 using List = std::vector<Tensor>;
 
-// ---- contractions --------------------------------------------------------------------------------------------------------
+// ---- contractions
+// --------------------------------------------------------------------------------------------------------
 struct Contraction {
   const char* spec;
   std::vector<Shape> shapes;
@@ -22,7 +23,8 @@ class EinsumGradient : public testing::TestWithParam<Contraction> {};
 
 TEST_P(EinsumGradient, MatchesDifferences) {
   std::vector<Array> arguments;
-  for (const Shape& shape : GetParam().shapes) arguments.push_back(smooth_array(shape, static_cast<int>(arguments.size())));
+  for (const Shape& shape : GetParam().shapes)
+    arguments.push_back(smooth_array(shape, static_cast<int>(arguments.size())));
   EXPECT_TRUE(check_gradient([](const List& x) { return einsum(GetParam().spec, x); }, arguments)) << GetParam().spec;
 }
 
@@ -33,10 +35,12 @@ INSTANTIATE_TEST_SUITE_P(
         Contraction{"bi,io->bo", {{3, 4}, {4, 2}}}, Contraction{"ib,io->bo", {{4, 3}, {4, 2}}},
         Contraction{"bi,oi->bo", {{3, 4}, {2, 4}}}, Contraction{"bi,io->ob", {{3, 4}, {4, 2}}},
         Contraction{"i,io->o", {{4}, {4, 3}}}, Contraction{"bi,i->b", {{3, 4}, {4}}}, Contraction{"i,i->", {{5}, {5}}},
-        Contraction{"i,j->ij", {{3}, {4}}}, Contraction{"i,j->", {{3}, {4}}}, Contraction{"ij,ij->ij", {{2, 3}, {2, 3}}},
+        Contraction{"i,j->ij", {{3}, {4}}}, Contraction{"i,j->", {{3}, {4}}},
+        Contraction{"ij,ij->ij", {{2, 3}, {2, 3}}},
         // batches
-        Contraction{"bij,bjk->bik", {{2, 3, 2}, {2, 2, 4}}}, Contraction{"bhqd,bhkd->bhqk", {{2, 2, 3, 2}, {2, 2, 2, 2}}},
-        Contraction{"bij,jk->bik", {{2, 3, 2}, {2, 4}}}, Contraction{"bi,bj->bij", {{3, 2}, {3, 4}}},
+        Contraction{"bij,bjk->bik", {{2, 3, 2}, {2, 2, 4}}},
+        Contraction{"bhqd,bhkd->bhqk", {{2, 2, 3, 2}, {2, 2, 2, 2}}}, Contraction{"bij,jk->bik", {{2, 3, 2}, {2, 4}}},
+        Contraction{"bi,bj->bij", {{3, 2}, {3, 4}}},
         // one operand: sums, permutations, diagonals, traces
         Contraction{"ij->ji", {{2, 3}}}, Contraction{"ij->i", {{2, 3}}}, Contraction{"ijk->", {{2, 3, 2}}},
         Contraction{"ii->i", {{3, 3}}}, Contraction{"ii->", {{3, 3}}}, Contraction{"iij->ji", {{3, 3, 2}}},
@@ -51,28 +55,34 @@ INSTANTIATE_TEST_SUITE_P(
         Contraction{"i,i,i->i", {{4}, {4}, {4}}}, Contraction{"bi,io,bo->b", {{3, 2}, {2, 4}, {3, 4}}},
         Contraction{"ab,bc,ca->", {{2, 3}, {3, 2}, {2, 2}}}, Contraction{"a,b,ab,bc->c", {{2}, {3}, {2, 3}, {3, 2}}},
         // sizes of one and scalars
-        Contraction{"bi,io->bo", {{1, 4}, {4, 1}}}, Contraction{"bi,io->bo", {{3, 1}, {1, 2}}}, Contraction{",i->i", {{}, {3}}},
-        Contraction{"bij,bjk->bik", {{1, 2, 3}, {1, 3, 2}}}));
+        Contraction{"bi,io->bo", {{1, 4}, {4, 1}}}, Contraction{"bi,io->bo", {{3, 1}, {1, 2}}},
+        Contraction{",i->i", {{}, {3}}}, Contraction{"bij,bjk->bik", {{1, 2, 3}, {1, 3, 2}}}));
 
 TEST(ContractionGradient, TheSameOperandTwice) {
   EXPECT_TRUE(check_gradient([](const List& x) { return einsum("ij,jk->ik", {x[0], x[0]}); }, {smooth_array({3, 3})}));
-  EXPECT_TRUE(check_gradient([](const List& x) { return einsum("ij,kj,i->k", {x[0], x[0], x[1]}); },
-                           {smooth_array({3, 2}), smooth_array({3}, 1)}));
+  EXPECT_TRUE(check_gradient(
+      [](const List& x) {
+        return einsum("ij,kj,i->k", {x[0], x[0], x[1]});
+      },
+      {smooth_array({3, 2}), smooth_array({3}, 1)}));
 }
 
 TEST(ContractionGradient, MatmulsWithBatches) {
   const std::vector<Array> batched{smooth_array({2, 1, 3, 2}), smooth_array({4, 2, 3}, 1)};
   EXPECT_TRUE(check_gradient([](const List& x) { return matmul(x[0], x[1]); }, batched));
-  EXPECT_TRUE(check_gradient([](const List& x) { return matmul_nt(x[0], x[1]); }, {smooth_array({3, 4}), smooth_array({2, 4}, 1)}));
-  EXPECT_TRUE(check_gradient([](const List& x) { return matmul_tn(x[0], x[1]); }, {smooth_array({4, 3}), smooth_array({4, 2}, 1)}));
+  EXPECT_TRUE(check_gradient([](const List& x) { return matmul_nt(x[0], x[1]); },
+                             {smooth_array({3, 4}), smooth_array({2, 4}, 1)}));
+  EXPECT_TRUE(check_gradient([](const List& x) { return matmul_tn(x[0], x[1]); },
+                             {smooth_array({4, 3}), smooth_array({4, 2}, 1)}));
 }
 
 TEST(ContractionGradient, ALayerWithBiasAndRelu) {
   EXPECT_TRUE(check_gradient([](const List& x) { return relu(matmul(x[0], x[1]) + x[2]); },
-                           {smooth_array({5, 4}), smooth_array({4, 3}, 1), smooth_array({3}, 2)}));
+                             {smooth_array({5, 4}), smooth_array({4, 3}, 1), smooth_array({3}, 2)}));
 }
 
-// ---- shapes --------------------------------------------------------------------------------------------------------------
+// ---- shapes
+// --------------------------------------------------------------------------------------------------------------
 struct Rearrangement {
   const char* name;
   Tensor (*call)(const Tensor&);
@@ -87,83 +97,104 @@ TEST_P(ShapeGradient, MatchesDifferences) {
   EXPECT_TRUE(check_gradient([](const List& v) { return square(GetParam().call(square(v[0]))); }, {x}));
 }
 
-#define ROW(name, expression) \
-  Rearrangement { #name, [](const Tensor& x) { return expression; } }
+#define ROW(name, expression)                         \
+  Rearrangement {                                     \
+#name, [](const Tensor& x) { return expression; } \
+  }
 INSTANTIATE_TEST_SUITE_P(
     Rearrangements, ShapeGradient,
-    testing::Values(
-        ROW(reshape, reshape(x, {6, -1})), ROW(flatten, flatten(x, 1)), ROW(permute, permute(x, {2, 0, 1})),
-        ROW(transpose, transpose(x)), ROW(expand_squeeze, squeeze(expand_dims(x, 1), 1)),
-        ROW(reshape_of_permuted, reshape(permute(x, {1, 0, 2}), {3, 8})), ROW(broadcast_leading, broadcast_to(x, {2, 4, 3, 2})),
-        ROW(broadcast_middle, broadcast_to(reshape(x, {4, 3, 1, 2}), {4, 3, 3, 2})), ROW(slice, slice(x, 0, 1, 3)),
-        ROW(slice_step, slice(x, 0, 0, 4, 2)), ROW(slice_step_odd, slice(x, 0, 1, 4, 3)), ROW(slice_back, slice(x, 1, -1, -4, -1)),
-        ROW(slice_back_step, slice(x, 0, 3, -5, -2)), ROW(slice_one, slice(x, 2, 1, 2)), ROW(slice_none, slice(x, 0, 2, 2)),
-        ROW(slice_twice, slice(slice(x, 0, 3, -5, -1), 1, 0, 3, 2)), ROW(concat, concat({x, x * 2, slice(x, 0, 0, 1)}, 0)),
-        ROW(concat_middle, concat({x, slice(x, 1, 1, 3)}, 1)), ROW(concat_last, concat({x, x}, -1)), ROW(stack, stack({x, -x}, 1)),
-        ROW(pad, pad(x, {1, 0, 2}, {0, 3, 1})), ROW(pad_value, pad(x, {0, 1, 0}, {2, 0, 0}, 0.7)),
-        ROW(pad_then_slice, slice(pad(x, {2, 0, 0}, {2, 0, 0}), 0, 1, 7, 2))),
+    testing::Values(ROW(reshape, reshape(x, {6, -1})), ROW(flatten, flatten(x, 1)), ROW(permute, permute(x, {2, 0, 1})),
+                    ROW(transpose, transpose(x)), ROW(expand_squeeze, squeeze(expand_dims(x, 1), 1)),
+                    ROW(reshape_of_permuted, reshape(permute(x, {1, 0, 2}), {3, 8})),
+                    ROW(broadcast_leading, broadcast_to(x, {2, 4, 3, 2})),
+                    ROW(broadcast_middle, broadcast_to(reshape(x, {4, 3, 1, 2}), {4, 3, 3, 2})),
+                    ROW(slice, slice(x, 0, 1, 3)), ROW(slice_step, slice(x, 0, 0, 4, 2)),
+                    ROW(slice_step_odd, slice(x, 0, 1, 4, 3)), ROW(slice_back, slice(x, 1, -1, -4, -1)),
+                    ROW(slice_back_step, slice(x, 0, 3, -5, -2)), ROW(slice_one, slice(x, 2, 1, 2)),
+                    ROW(slice_none, slice(x, 0, 2, 2)), ROW(slice_twice, slice(slice(x, 0, 3, -5, -1), 1, 0, 3, 2)),
+                    ROW(concat, concat({x, x * 2, slice(x, 0, 0, 1)}, 0)),
+                    ROW(concat_middle, concat({x, slice(x, 1, 1, 3)}, 1)), ROW(concat_last, concat({x, x}, -1)),
+                    ROW(stack, stack({x, -x}, 1)), ROW(pad, pad(x, {1, 0, 2}, {0, 3, 1})),
+                    ROW(pad_value, pad(x, {0, 1, 0}, {2, 0, 0}, 0.7)),
+                    ROW(pad_then_slice, slice(pad(x, {2, 0, 0}, {2, 0, 0}), 0, 1, 7, 2))),
     [](const auto& p) { return p.param.name; });
 #undef ROW
 
 TEST(ShapeGradients, ConcatOfSeveralTensors) {
-  EXPECT_TRUE(check_gradient([](const List& x) { return square(concat({x[0], x[1], x[0]}, 1)); },
-                           {smooth_array({3, 2}), smooth_array({3, 4}, 1)}));
+  EXPECT_TRUE(check_gradient(
+      [](const List& x) {
+        return square(concat({x[0], x[1], x[0]}, 1));
+      },
+      {smooth_array({3, 2}), smooth_array({3, 4}, 1)}));
 }
 
-// ---- indices -------------------------------------------------------------------------------------------------------------
+// ---- indices
+// -------------------------------------------------------------------------------------------------------------
 const Array kIndices = Array::from<std::int32_t>({2, 0, 2, 1});
 
 TEST(IndexGradient, Gather) {
   for (int axis : {0, 1, 2})
-    EXPECT_TRUE(check_gradient([&](const List& x) { return square(gather(x[0], x[1], axis)); }, {smooth_array({3, 3, 3}), kIndices}))
+    EXPECT_TRUE(check_gradient([&](const List& x) { return square(gather(x[0], x[1], axis)); },
+                               {smooth_array({3, 3, 3}), kIndices}))
         << axis;
   const Array square_of_indices = kIndices.reshape({2, 2});
   for (int axis : {0, 1})
-    EXPECT_TRUE(check_gradient([&](const List& x) { return square(gather(x[0], x[1], axis)); }, {smooth_array({3, 4}), square_of_indices}))
+    EXPECT_TRUE(check_gradient([&](const List& x) { return square(gather(x[0], x[1], axis)); },
+                               {smooth_array({3, 4}), square_of_indices}))
         << axis;
-  EXPECT_TRUE(check_gradient([](const List& x) { return square(gather(x[0], x[1])); }, {smooth_array({5}), Array::scalar<std::int32_t>(3)}));
+  EXPECT_TRUE(check_gradient([](const List& x) { return square(gather(x[0], x[1])); },
+                             {smooth_array({5}), Array::scalar<std::int32_t>(3)}));
 }
 
 TEST(IndexGradient, ScatterAdd) {
   for (int axis : {0, 1})
     EXPECT_TRUE(check_gradient([&](const List& x) { return square(scatter_add(x[0], x[1], x[2], axis)); },
-                             {smooth_array({3, 3}), kIndices, smooth_array(axis ? Shape{3, 4} : Shape{4, 3}, 1)}))
+                               {smooth_array({3, 3}), kIndices, smooth_array(axis ? Shape{3, 4} : Shape{4, 3}, 1)}))
         << axis;
 }
 
 TEST(IndexGradient, OutOfRangeWritesNothing) {
   const Array indices = Array::from<std::int32_t>({-1, 1, 9});
   EXPECT_TRUE(check_gradient([](const List& x) { return scatter_add(x[0], x[1], square(x[2])); },
-                           {smooth_array({3, 2}), indices, smooth_array({3, 2}, 1)}));
+                             {smooth_array({3, 2}), indices, smooth_array({3, 2}, 1)}));
 }
 
 TEST(IndexGradient, TakeAlong) {
-  const Array columns = Array::from<std::int32_t>({{0, 2}, {1, 1}, {2, 0}}), rows = Array::from<std::int32_t>({{0, 2, 1}});
-  EXPECT_TRUE(check_gradient([](const List& x) { return square(take_along(x[0], x[1], 1)); }, {smooth_array({3, 4}), columns}));
-  EXPECT_TRUE(check_gradient([](const List& x) { return square(take_along(x[0], x[1], 0)); }, {smooth_array({4, 3}), rows}));
+  const Array columns = Array::from<std::int32_t>({{0, 2}, {1, 1}, {2, 0}}),
+              rows = Array::from<std::int32_t>({{0, 2, 1}});
+  EXPECT_TRUE(
+      check_gradient([](const List& x) { return square(take_along(x[0], x[1], 1)); }, {smooth_array({3, 4}), columns}));
+  EXPECT_TRUE(
+      check_gradient([](const List& x) { return square(take_along(x[0], x[1], 0)); }, {smooth_array({4, 3}), rows}));
 }
 
 TEST(IndexGradient, EmbeddingSum) {
   const Array indices = Array::from<std::int32_t>({{0, 2, 0}, {4, 1, 3}});
-  EXPECT_TRUE(check_gradient([](const List& x) { return square(embedding_sum(x[0], x[1])); }, {smooth_array({5, 3}), indices}));
+  EXPECT_TRUE(
+      check_gradient([](const List& x) { return square(embedding_sum(x[0], x[1])); }, {smooth_array({5, 3}), indices}));
   EXPECT_TRUE(check_gradient([](const List& x) { return square(embedding_sum(x[0], x[1])); },
-                           {smooth_array({5, 3}), indices.reshape({2, 1, 3})}));
+                             {smooth_array({5, 3}), indices.reshape({2, 1, 3})}));
 }
 
 TEST(IndexGradient, ChosenByOneHotOrArgmax) {
   const Array labels = Array::from<std::int32_t>({1, 0, 3});
-  EXPECT_TRUE(check_gradient([](const List& x) { return sum(square(x[0]) * one_hot(x[1], 4, DType::f64), 1); }, {smooth_array({3, 4}), labels}));
-  EXPECT_TRUE(check_gradient([](const List& x) { return square(take_along(x[0], argmax(x[0], 1, Keep::yes), 1)); }, {smooth_array({3, 4})}));
+  EXPECT_TRUE(check_gradient([](const List& x) { return sum(square(x[0]) * one_hot(x[1], 4, DType::f64), 1); },
+                             {smooth_array({3, 4}), labels}));
+  EXPECT_TRUE(check_gradient([](const List& x) { return square(take_along(x[0], argmax(x[0], 1, Keep::yes), 1)); },
+                             {smooth_array({3, 4})}));
 }
 
-// ---- windows -------------------------------------------------------------------------------------------------------------
-const Window kWindows[] = {{2, 2, 1, 1, 1, 1, 0, 0, 0, 0}, {2, 3, 2, 1, 1, 1, 1, 0, 1, 1}, {2, 2, 1, 2, 2, 1, 0, 1, 0, 0}};
+// ---- windows
+// -------------------------------------------------------------------------------------------------------------
+const Window kWindows[] = {
+    {2, 2, 1, 1, 1, 1, 0, 0, 0, 0}, {2, 3, 2, 1, 1, 1, 1, 0, 1, 1}, {2, 2, 1, 2, 2, 1, 0, 1, 0, 0}};
 
 TEST(WindowGradient, UnfoldAndFold) {
   for (const Window& w : kWindows) {
     const Array image = smooth_array({2, 4, 5, 2});
     EXPECT_TRUE(check_gradient([&](const List& x) { return square(unfold(x[0], w)); }, {image}));
-    EXPECT_TRUE(check_gradient([&](const List& x) { return square(fold(square(unfold(x[0], w)), x[0].shape(), w)); }, {image}));
+    EXPECT_TRUE(
+        check_gradient([&](const List& x) { return square(fold(square(unfold(x[0], w)), x[0].shape(), w)); }, {image}));
   }
 }
 
@@ -171,16 +202,22 @@ TEST(WindowGradient, Conv2d) {
   for (Padding padding : {Padding::valid, Padding::same})
     for (std::int64_t stride : {1, 2})
       for (std::int64_t dilation : {1, 2})
-        EXPECT_TRUE(check_gradient([&](const List& x) { return conv2d(x[0], x[1], {padding, stride, dilation}); },
-                                 {smooth_array({2, 5, 6, 2}), smooth_array({2, 3, 2, 3}, 1)}))
+        EXPECT_TRUE(check_gradient(
+            [&](const List& x) {
+              return conv2d(x[0], x[1], {padding, stride, dilation});
+            },
+            {smooth_array({2, 5, 6, 2}), smooth_array({2, 3, 2, 3}, 1)}))
             << static_cast<int>(padding) << " stride " << stride << " dilation " << dilation;
-  EXPECT_TRUE(check_gradient([](const List& x) { return conv2d(x[0], x[1]); }, {smooth_array({2, 3, 3, 2}), smooth_array({1, 1, 2, 3}, 1)}));
+  EXPECT_TRUE(check_gradient([](const List& x) { return conv2d(x[0], x[1]); },
+                             {smooth_array({2, 3, 3, 2}), smooth_array({1, 1, 2, 3}, 1)}));
 }
 
 TEST(WindowGradient, Pools) {
   for (std::int64_t stride : {0, 1}) {
-    EXPECT_TRUE(check_gradient([&](const List& x) { return square(max_pool(x[0], 2, stride)); }, {smooth_array({2, 4, 4, 2})}));
-    EXPECT_TRUE(check_gradient([&](const List& x) { return square(avg_pool(x[0], 2, stride)); }, {smooth_array({2, 4, 4, 2})}));
+    EXPECT_TRUE(
+        check_gradient([&](const List& x) { return square(max_pool(x[0], 2, stride)); }, {smooth_array({2, 4, 4, 2})}));
+    EXPECT_TRUE(
+        check_gradient([&](const List& x) { return square(avg_pool(x[0], 2, stride)); }, {smooth_array({2, 4, 4, 2})}));
   }
   for (const Window& w : kWindows)
     EXPECT_TRUE(check_gradient([&](const List& x) { return square(max_pool(x[0], w)); }, {smooth_array({2, 4, 5, 2})}));
@@ -188,11 +225,12 @@ TEST(WindowGradient, Pools) {
 
 TEST(WindowGradient, ASmallConvolutionalNet) {
   EXPECT_TRUE(check_gradients(
-                [](const List& x) {
-                  const Tensor h = max_pool(relu(conv2d(x[0], x[1], {.padding = Padding::same}) + x[2]), 2);
-                  return List{log_softmax(matmul(flatten(h, 1), x[3]))};
-                },
-                {smooth_array({3, 4, 4, 1}), smooth_array({3, 3, 1, 2}, 1, -0.9, 0.9), smooth_array({2}, 2), smooth_array({8, 3}, 3, -0.9, 0.9)}));
+      [](const List& x) {
+        const Tensor h = max_pool(relu(conv2d(x[0], x[1], {.padding = Padding::same}) + x[2]), 2);
+        return List{log_softmax(matmul(flatten(h, 1), x[3]))};
+      },
+      {smooth_array({3, 4, 4, 1}), smooth_array({3, 3, 1, 2}, 1, -0.9, 0.9), smooth_array({2}, 2),
+       smooth_array({8, 3}, 3, -0.9, 0.9)}));
 }
 
 }  // namespace

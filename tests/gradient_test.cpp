@@ -14,7 +14,8 @@ using test::run_once;
 using test::smooth_array;
 using List = std::vector<Tensor>;
 
-// ---- elementwise: every row of elementwise.def -------------------------------------------------------------------------
+// ---- elementwise: every row of elementwise.def
+// -------------------------------------------------------------------------
 struct Elementwise {
   std::string_view name;
   std::function<Tensor(const List&)> call;
@@ -67,23 +68,23 @@ TEST(Gradient, ANumberAsOperand) {
 TEST(Gradient, Where) {
   const auto condition = [](const List& v) { return gt(v[0], 0); };
   EXPECT_TRUE(check_gradient([&](const List& v) { return where(condition(v), v[1], v[2] * v[2]); },
-                           {smooth_array({4, 3}, 0), smooth_array({3}, 1), smooth_array({4, 1}, 2)}));
+                             {smooth_array({4, 3}, 0), smooth_array({3}, 1), smooth_array({4, 1}, 2)}));
   EXPECT_TRUE(check_gradient([&](const List& v) { return where(condition(v), v[0] * v[0], 1); }, {smooth_array({7})}));
 }
 
 TEST(Gradient, CastGoesThroughFloatsAndStopsAtIntegers) {
   const Array x = smooth_array({6});
   const auto through = [](DType t) {
-    return run_once(
-        [t](const List& v) { return grad(sum(cast(cast(v[0] * v[0], t), DType::f64) + v[0]), {v[0]}); },
-        {smooth_array({6})})[0];
+    return run_once([t](const List& v) { return grad(sum(cast(cast(v[0] * v[0], t), DType::f64) + v[0]), {v[0]}); },
+                    {smooth_array({6})})[0];
   };
   EXPECT_TRUE(allclose(through(DType::f32), run_once([](const List& v) { return List{2 * v[0] + 1}; }, {x})[0]));
   EXPECT_TRUE(identical(through(DType::i32), Array::ones({6}, DType::f64)));
   EXPECT_TRUE(identical(through(DType::boolean), Array::ones({6}, DType::f64)));
 }
 
-// ---- reductions ----------------------------------------------------------------------------------------------------------
+// ---- reductions
+// ----------------------------------------------------------------------------------------------------------
 struct Reduction {
   const char* name;
   Tensor (*call)(const Tensor&, const Axes&, Keep);
@@ -95,24 +96,28 @@ TEST_P(ReductionGradient, OverAnyAxes) {
   const std::vector<Axes> sets{{}, 0, 1, -1, Axes{0, 2}, Axes{2, 1}, Axes{0, 1, 2}, Axes(std::vector<int>{})};
   for (const Axes& axes : sets)
     for (Keep keep : {Keep::no, Keep::yes})
-      EXPECT_TRUE(check_gradient([&](const List& x) { return GetParam().call(x[0], axes, keep); }, {smooth_array({3, 4, 2})}))
+      EXPECT_TRUE(
+          check_gradient([&](const List& x) { return GetParam().call(x[0], axes, keep); }, {smooth_array({3, 4, 2})}))
           << testing::PrintToString(axes.list);
 }
 
 TEST_P(ReductionGradient, OverAnAxisOfSizeOne) {
-  EXPECT_TRUE(check_gradient([&](const List& x) { return GetParam().call(x[0], 1, Keep::no); }, {smooth_array({3, 1})}));
+  EXPECT_TRUE(
+      check_gradient([&](const List& x) { return GetParam().call(x[0], 1, Keep::no); }, {smooth_array({3, 1})}));
 }
 
-#define ROW(name) \
-  Reduction { #name, [](const Tensor& x, const Axes& a, Keep k) { return name(x, a, k); } }
-INSTANTIATE_TEST_SUITE_P(
-    Reductions, ReductionGradient,
-    testing::Values(ROW(sum), ROW(mean), ROW(max), ROW(min), ROW(prod), ROW(variance), ROW(logsumexp),
-                    Reduction{"argmax", [](const Tensor& x, const Axes& a,
-                                           Keep k) { return cast(argmax(x, a, k), DType::f64); }},
-                    Reduction{"argmin", [](const Tensor& x, const Axes& a,
-                                           Keep k) { return cast(argmin(x, a, k), DType::f64); }}),
-    [](const auto& p) { return p.param.name; });
+#define ROW(name)                                                               \
+  Reduction {                                                                   \
+#name, [](const Tensor& x, const Axes& a, Keep k) { return name(x, a, k); } \
+  }
+INSTANTIATE_TEST_SUITE_P(Reductions, ReductionGradient,
+                         testing::Values(ROW(sum), ROW(mean), ROW(max), ROW(min), ROW(prod), ROW(variance),
+                                         ROW(logsumexp),
+                                         Reduction{"argmax", [](const Tensor& x, const Axes& a,
+                                                                Keep k) { return cast(argmax(x, a, k), DType::f64); }},
+                                         Reduction{"argmin", [](const Tensor& x, const Axes& a,
+                                                                Keep k) { return cast(argmin(x, a, k), DType::f64); }}),
+                         [](const auto& p) { return p.param.name; });
 #undef ROW
 
 TEST(Gradient, ProdWithZeros) {
@@ -121,7 +126,8 @@ TEST(Gradient, ProdWithZeros) {
   EXPECT_TRUE(allclose(run_once(slope, {x})[0], Array::from<double>({{0, 6, 0}, {0, 0, 0}, {12, 8, 6}})));
 }
 
-// ---- compositions --------------------------------------------------------------------------------------------------------
+// ---- compositions
+// --------------------------------------------------------------------------------------------------------
 TEST(Gradient, Softmaxes) {
   for (int axis : {0, 1, -1}) {
     EXPECT_TRUE(check_gradient([&](const List& x) { return softmax(x[0], axis); }, {smooth_array({4, 5})}));
@@ -144,7 +150,8 @@ TEST(Gradient, Losses) {
     EXPECT_TRUE(check_gradient([&](const List& x) { return huber(x[0], x[1], delta); }, pair)) << delta;
 }
 
-// ---- what is not smooth --------------------------------------------------------------------------------------------------
+// ---- what is not smooth
+// --------------------------------------------------------------------------------------------------
 TEST(Gradient, EqualOperandsShareTheGradient) {
   const Array a = Array::from<double>({1, 2, 3}), b = Array::from<double>({1, 3, 2});
   const auto maxima = run_once([](const List& x) { return grad(sum(maximum(x[0], x[1])), {x[0], x[1]}); }, {a, b});
@@ -216,7 +223,8 @@ TEST(Gradient, ThirdOrder) {
   EXPECT_TRUE(allclose(r[0], r[1], 1e-12, 1e-12));
 }
 
-// ---- checkpoint and repeat -----------------------------------------------------------------------------------------------
+// ---- checkpoint and repeat
+// -----------------------------------------------------------------------------------------------
 enum class How { kept, checkpoint, repeat, repeat_recompute };
 
 /// A deep chain of layers; what its gradient needs is much, unless it is computed again.
@@ -255,7 +263,8 @@ TEST(Checkpoint, NeedsLessMemory) {
 
 TEST(Checkpoint, HasGradientsOfGradients) {
   const auto fn = [](const List& x) {
-    return checkpoint([](const Tensor& h) { return sin(h * h) * exp(-h); }, checkpoint([](const Tensor& h) { return tanh(h) * h; }, x[0]));
+    return checkpoint([](const Tensor& h) { return sin(h * h) * exp(-h); },
+                      checkpoint([](const Tensor& h) { return tanh(h) * h; }, x[0]));
   };
   EXPECT_TRUE(check_gradient(fn, {smooth_array({5})}));
 }
@@ -266,20 +275,19 @@ TEST(Checkpoint, OfSeveralTensorsInsideAnother) {
     const auto r = checkpoint(inner, {a[0], a[1]});
     return List{r[0] + exp(r[1])};
   };
-  EXPECT_TRUE(check_gradient([&](const List& x) { return checkpoint(outer, x)[0]; }, {smooth_array({4}), smooth_array({4}, 1)}));
+  EXPECT_TRUE(check_gradient([&](const List& x) { return checkpoint(outer, x)[0]; },
+                             {smooth_array({4}), smooth_array({4}, 1)}));
 }
 
 TEST(Repeat, CarriesSeveralTensorsAndKnowsTheTurn) {
   for (Recompute recompute : {Recompute::no, Recompute::yes})
     EXPECT_TRUE(check_gradient(
-                  [&](const List& x) {
-                    const auto body = [](int i, const List& c) {
-                      return List{c[1] * (i + 1), sin(c[0]) + 0.5 * c[1]};
-                    };
-                    const auto r = repeat(4, body, {x[0], x[1]}, recompute);
-                    return r[0] * r[1];
-                  },
-                  {smooth_array({3, 2}), smooth_array({3, 2}, 1)}));
+        [&](const List& x) {
+          const auto body = [](int i, const List& c) { return List{c[1] * (i + 1), sin(c[0]) + 0.5 * c[1]}; };
+          const auto r = repeat(4, body, {x[0], x[1]}, recompute);
+          return r[0] * r[1];
+        },
+        {smooth_array({3, 2}), smooth_array({3, 2}, 1)}));
 }
 
 TEST(Repeat, NoTimesGivesWhatWasCarried) {

@@ -60,7 +60,8 @@ TEST(Idx, NamesTheByteAndTheReason) {
   EXPECT_ERROR(parse(kTwoByThree, {5}), "need 6 bytes of memory; the limit is 5");
   // 2^96 elements, and 2^64 times 0.
   EXPECT_ERROR(parse("\0\0\x08\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"s), "more than there can be");
-  EXPECT_ERROR(parse("\0\0\x08\x04\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"s), "more than there can be");
+  EXPECT_ERROR(parse("\0\0\x08\x04\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"s),
+               "more than there can be");
   EXPECT_ERROR(read_idx("/nowhere/at/all"), "/nowhere/at/all: open: No such file or directory");
   EXPECT_ERROR(read_idx("/dev/null"), "/dev/null: is not a regular file");
   EXPECT_ERROR(read_idx("/tmp"), "/tmp: is not a regular file");
@@ -68,7 +69,8 @@ TEST(Idx, NamesTheByteAndTheReason) {
 
 TEST(Idx, RefusesEveryTruncation) {
   const std::string packed = gzipped(kTwoByThree);
-  for (std::size_t size = 0; size < kTwoByThree.size(); ++size) EXPECT_ERROR(parse(kTwoByThree.substr(0, size)), "byte");
+  for (std::size_t size = 0; size < kTwoByThree.size(); ++size)
+    EXPECT_ERROR(parse(kTwoByThree.substr(0, size)), "byte");
   for (std::size_t size = 0; size < packed.size(); ++size) EXPECT_ERROR(parse(packed.substr(0, size)), "byte");
 }
 

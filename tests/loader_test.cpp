@@ -189,8 +189,8 @@ TEST(Loader, ResumesExactly) {
   }
   EXPECT_ERROR(whole.restore({4, 0, 0, 11, 3}), "the state is of 11 examples");
   EXPECT_ERROR(whole.restore({4, 0, 3, 10, 3}), "the state says batch 3 of 3");
-  for (const char* bad : {"", "seed=1", "seed=1 epoch=2 next=x examples=1 batch=1", "seed=-1 epoch=0 next=0 examples=1 batch=1",
-                          "seed=1 epoch=0 next=0 examples=1 batch=1 "}) {
+  for (const char* bad : {"", "seed=1", "seed=1 epoch=2 next=x examples=1 batch=1",
+                          "seed=-1 epoch=0 next=0 examples=1 batch=1", "seed=1 epoch=0 next=0 examples=1 batch=1 "}) {
     EXPECT_ERROR(parse_loader_state(bad), "is no state of a loader");
   }
 }
@@ -214,13 +214,13 @@ TEST(Loader, ACopyOfABatchKeepsItsValue) {
 
 /// Batches that take a while to load.
 Loader slow_loader(milliseconds load, int ahead) {
-  return Loader(
-      1000, f32(2), i32(2),
-      [load](const Request& request, Batch& batch) {
-        std::this_thread::sleep_for(load);
-        for (int i = 0; i < 2; ++i) batch.y.at<std::int32_t>({i}) = static_cast<std::int32_t>(request.examples[i]);
-      },
-      {.batch = 2, .shuffle = false, .ahead = ahead});
+  return Loader(1000, f32(2), i32(2),
+                [load](const Request& request, Batch& batch) {
+                  std::this_thread::sleep_for(load);
+                  for (int i = 0; i < 2; ++i)
+                    batch.y.at<std::int32_t>({i}) = static_cast<std::int32_t>(request.examples[i]);
+                },
+                {.batch = 2, .shuffle = false, .ahead = ahead});
 }
 double seconds_for(Loader& loader, milliseconds compute, int steps) {
   loader.next();
@@ -247,13 +247,12 @@ TEST(Loader, ASlowLoaderIsHidden) {
 TEST(Loader, AnErrorArrivesAtItsBatchAndCanBeOvercome) {
   for (const int ahead : {0, 3}) {
     std::atomic<bool> broken{true};
-    Loader loader(
-        100, f32(10), i32(10),
-        [&](const Request& request, Batch& batch) {
-          if (broken && request.examples[0] == 20) throw Error("disk gone");
-          batch.y.fill(static_cast<double>(request.examples[0]));
-        },
-        {.batch = 10, .shuffle = false, .ahead = ahead});
+    Loader loader(100, f32(10), i32(10),
+                  [&](const Request& request, Batch& batch) {
+                    if (broken && request.examples[0] == 20) throw Error("disk gone");
+                    batch.y.fill(static_cast<double>(request.examples[0]));
+                  },
+                  {.batch = 10, .shuffle = false, .ahead = ahead});
     EXPECT_EQ(labels(loader.next())[0], 0);
     EXPECT_EQ(labels(loader.next())[0], 10);
     EXPECT_ERROR(loader.next(), "disk gone");
@@ -282,11 +281,13 @@ TEST(Loader, RefusesWhatCannotWork) {
   EXPECT_ERROR(Loader(numbered(10), {.batch = 11}), "10 examples do not fill one batch of 11");
   EXPECT_ERROR(Loader(numbered(10), {.batch = 1, .ahead = -1}), "ahead must be");
   EXPECT_ERROR(Loader(Dataset{}, {.batch = 1}), "there are no examples");
-  EXPECT_ERROR(Loader(Dataset{Array::zeros({3}), Array::zeros({4})}, {.batch = 1}), "their first axes should be the examples");
+  EXPECT_ERROR(Loader(Dataset{Array::zeros({3}), Array::zeros({4})}, {.batch = 1}),
+               "their first axes should be the examples");
   EXPECT_ERROR(Loader(numbered(10), {.batch = 1, .augment = {.flip = true}}), "images to shift or flip");
   EXPECT_ERROR(Loader(images(10), {.batch = 1, .example = {13}}), "does not have the shape [13]");
   EXPECT_ERROR(Loader(Dataset{Array::from({1, 2}), Array::from({1, 2})}, {.batch = 1, .scale = 2}), "is not scaled");
-  EXPECT_ERROR(Loader(5, f32(2), f32(3), [](const Request&, Batch&) {}, {.batch = 2}), "do not begin with an axis of 2");
+  EXPECT_ERROR(Loader(5, f32(2), f32(3), [](const Request&, Batch&) {}, {.batch = 2}),
+               "do not begin with an axis of 2");
   Loader changing(5, f32(1), f32(1), [](const Request&, Batch& b) { b.x = Array::zeros({2}); }, {.batch = 1});
   EXPECT_ERROR(changing.next(), "changed their shape or type");
 }

@@ -14,9 +14,11 @@ std::string npy(const std::string& dict, const std::string& elements, char versi
   if (version > 1) out += "\0\0"s;
   return out + dict + elements;
 }
-std::string simple(const std::string& descr, const std::string& shape, const std::string& elements, bool fortran = false) {
-  return npy("{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + shape + ", }\n",
-             elements);
+std::string simple(const std::string& descr, const std::string& shape, const std::string& elements,
+                   bool fortran = false) {
+  return npy(
+      "{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + shape + ", }\n",
+      elements);
 }
 Array parse(const std::string& bytes, const ReadLimits& limits = {}) { return read_npy(source_of(bytes), limits); }
 
@@ -41,7 +43,8 @@ TEST(Npy, ReadsBothOrdersAndAllVersions) {
   EXPECT_TRUE(identical(parse(simple("|u1", "(2, 3)", "\1\2\3\4\5\6")), rows));
   EXPECT_TRUE(identical(parse(simple("|u1", "(2, 3)", "\1\4\2\5\3\6", true)), rows));
   const std::string other = "{\"shape\":(2L,3L),'fortran_order':False,'descr':'|u1'}";
-  for (const char version : {'\1', '\2', '\3'}) EXPECT_TRUE(identical(parse(npy(other, "\1\2\3\4\5\6", version)), rows));
+  for (const char version : {'\1', '\2', '\3'})
+    EXPECT_TRUE(identical(parse(npy(other, "\1\2\3\4\5\6", version)), rows));
 }
 
 TEST(Npy, RefusesWhatDoesNotFit) {
@@ -50,7 +53,8 @@ TEST(Npy, RefusesWhatDoesNotFit) {
   EXPECT_ERROR(parse("\x93NUMPY\4\0\0\0"s), "byte 6: version 4.0");
   EXPECT_ERROR(parse("\x93NUMPY\2\0\0\0\0\x10"s), "byte 8: says a header of 268435456 bytes");
   EXPECT_ERROR(parse("\x93NUMPY\1\0\xff\0{}"s), "byte 10: the header should have 255 bytes");
-  EXPECT_ERROR(parse(simple("<f4", "(3,)", "12345678")), "byte 60: says [3] elements (12 bytes) but the file has 8 left");
+  EXPECT_ERROR(parse(simple("<f4", "(3,)", "12345678")),
+               "byte 60: says [3] elements (12 bytes) but the file has 8 left");
   EXPECT_ERROR(parse(simple("<f4", "(1,)", "12345")), "more bytes follow");
   EXPECT_ERROR(parse(simple("<f4", "(4294967296, 4294967296, 16)", "")), "more than there can be");
   EXPECT_ERROR(parse(simple("<f4", "(99999999999999999999,)", "")), "the shape should have a size here");
@@ -76,7 +80,8 @@ TEST(Npy, RefusesBadDicts) {
   EXPECT_ERROR(parse(npy("{'descr': '<f4'", "")), "should have '}'");
   EXPECT_ERROR(parse(npy("{'descr': '<f4", "")), "a string we do not read");
   EXPECT_ERROR(parse(npy("{'fortran_order': 1}", "")), "should be True or False");
-  EXPECT_ERROR(parse(npy("{'descr': '<f4', 'fortran_order': False, 'shape': ()} + x", "1234")), "goes on after its dict");
+  EXPECT_ERROR(parse(npy("{'descr': '<f4', 'fortran_order': False, 'shape': ()} + x", "1234")),
+               "goes on after its dict");
   EXPECT_ERROR(parse(npy("__import__('os')", "")), "should have '{'");
 }
 

@@ -55,8 +55,10 @@ double bound(DType dtype, const Array& exact, const Array& rounded) {
   return dtype == DType::f64 ? 1e-9 * scale : 1e-5 * scale + 30 * distance(exact, rounded);
 }
 
-/// Where a hair's breadth of difference in the arguments changes the results much (a kink is near), nothing can be said.
-bool ill_conditioned(const ir::Graph& graph, const std::vector<Array>& arguments, const std::vector<Array>& exact, DType dtype) {
+/// Where a hair's breadth of difference in the arguments changes the results much (a kink is near), nothing can be
+/// said.
+bool ill_conditioned(const ir::Graph& graph, const std::vector<Array>& arguments, const std::vector<Array>& exact,
+                     DType dtype) {
   for (double nudge : {1.0, -1.0}) {
     auto moved = arguments;
     for (Array& a : moved) {
@@ -82,7 +84,8 @@ std::string check(const Recipe& recipe) {
   Step step = compile(fn, random_step.specs(), {.name = {}, .threads = threads, .lanes = lanes});
   for (unsigned run = 0; run < 2; ++run) {
     const auto arguments = random_step.arguments(run);
-    const auto exact = results_of(*graph, arguments, ir::Rounding::none), rounded = results_of(*graph, arguments, ir::Rounding::each_node);
+    const auto exact = results_of(*graph, arguments, ir::Rounding::none),
+               rounded = results_of(*graph, arguments, ir::Rounding::each_node);
     std::vector<const Array*> pointers;
     for (const Array& a : arguments) pointers.push_back(&a);
     step.run(pointers);
@@ -93,10 +96,12 @@ std::string check(const Recipe& recipe) {
       const double off = distance(got, exact[k]), most = bound(random_step.dtype(), exact[k], rounded[k]);
       if (off <= most && got.shape() == exact[k].shape()) continue;
       if (ill_conditioned(*graph, arguments, exact, random_step.dtype())) return "";
-      return (output ? "output " + std::to_string(k) : "state '" + (*graph)[graph->updates[u].state].variable->name + "'") +
-             " of run " + std::to_string(run) + " is off by " + std::to_string(off) + " (allowed " + std::to_string(most) +
-             ") with lanes = " + std::to_string(lanes) + ", threads = " + std::to_string(threads) + "\n" + ir::print(*graph) +
-             "is\n" + to_string(got) + "\nshould be\n" + to_string(exact[k]) + "\n" + step.describe();
+      return (output ? "output " + std::to_string(k)
+                     : "state '" + (*graph)[graph->updates[u].state].variable->name + "'") +
+             " of run " + std::to_string(run) + " is off by " + std::to_string(off) + " (allowed " +
+             std::to_string(most) + ") with lanes = " + std::to_string(lanes) +
+             ", threads = " + std::to_string(threads) + "\n" + ir::print(*graph) + "is\n" + to_string(got) +
+             "\nshould be\n" + to_string(exact[k]) + "\n" + step.describe();
     }
   }
   return "";

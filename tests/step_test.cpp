@@ -17,7 +17,8 @@ using Doubles = std::vector<double>;
 
 CompileOptions with(int threads, int lanes) { return {.name = {}, .threads = threads, .lanes = lanes}; }
 
-// ---- states ----------------------------------------------------------------------------------------------------------------
+// ---- states
+// ----------------------------------------------------------------------------------------------------------------
 TEST(Step, SeveralStepsShareTheirStates) {
   const State w(Array::from<float>({1, 2}), "w"), target(Array::zeros({2}), "target");
   Step train = compile([&](const Tensor& x) { w.assign(w + x); }, f32(2));
@@ -111,11 +112,13 @@ TEST(Step, UpdatesReadOldValuesOfOtherRows) {
 
 TEST(Step, AssigningAnInputOrAConstant) {
   const State a(Array::zeros({3}), "a"), b(Array::zeros({3}), "b");
-  Step step = compile([&](const Tensor& x) {
-    a.assign(x);
-    b.assign(Tensor(Array::from<float>({7, 8, 9})));
-    return x;
-  }, f32(3));
+  Step step = compile(
+      [&](const Tensor& x) {
+        a.assign(x);
+        b.assign(Tensor(Array::from<float>({7, 8, 9})));
+        return x;
+      },
+      f32(3));
   Array x = Array::from<float>({1, 2, 3});
   step(x);
   x.fill(0);
@@ -123,7 +126,8 @@ TEST(Step, AssigningAnInputOrAConstant) {
   EXPECT_EQ(numbers(b.value()), (Doubles{7, 8, 9}));
 }
 
-// ---- results ---------------------------------------------------------------------------------------------------------------
+// ---- results
+// ---------------------------------------------------------------------------------------------------------------
 TEST(Step, ResultsBelongToTheStep) {
   Step step = compile([](const Tensor& x) { return std::pair(x * 2, sum(x)); }, f32(2));
   const auto first = step(Array::from<float>({1, 2}));
@@ -138,10 +142,12 @@ TEST(Step, ResultsBelongToTheStep) {
 
 TEST(Step, AgainRunsOnTheSameArguments) {
   const State n(Array::scalar(0.0f), "n");
-  Step step = compile([&](const Tensor& x) {
-    n.assign(n + x);
-    return Tensor(n);
-  }, f32());
+  Step step = compile(
+      [&](const Tensor& x) {
+        n.assign(n + x);
+        return Tensor(n);
+      },
+      f32());
   EXPECT_THROW(step.again(), Error);
   const Array two = Array::scalar(2.0f);
   step(two);
@@ -152,10 +158,14 @@ TEST(Step, AgainRunsOnTheSameArguments) {
 TEST(Step, ResultsThatAreArgumentsViewsOrTwiceTheSame) {
   const State s(Array::from<float>({5, 6, 7}), "s");
   for (int lanes : {0, 2}) {
-    Step step = compile(with(2, lanes), [&](const Tensor& x) {
-      const Tensor y = x + 1;
-      return List{x, transpose(x), y, y, slice(y, 1, 2, -4, -2), broadcast_to(s, {2, 3}), s, reshape(transpose(x), {2, 3})};
-    }, f32(2, 3));
+    Step step = compile(
+        with(2, lanes),
+        [&](const Tensor& x) {
+          const Tensor y = x + 1;
+          return List{
+              x, transpose(x), y, y, slice(y, 1, 2, -4, -2), broadcast_to(s, {2, 3}), s, reshape(transpose(x), {2, 3})};
+        },
+        f32(2, 3));
     const auto r = step(Array::from<float>({{1, 2, 3}, {4, 5, 6}}));
     EXPECT_EQ(numbers(r[0]), (Doubles{1, 2, 3, 4, 5, 6}));
     EXPECT_EQ(numbers(r[1]), (Doubles{1, 4, 2, 5, 3, 6}));
@@ -178,8 +188,9 @@ TEST(Step, WithoutArgumentsOrResults) {
 }
 
 TEST(Step, OnNumbers) {
-  Step step = compile([](const Tensor& x, const Tensor& y) { return std::tuple(x * y, where(x > y, x, y), cast(x, DType::i32)); },
-                      f64(), f64());
+  Step step = compile(
+      [](const Tensor& x, const Tensor& y) { return std::tuple(x * y, where(x > y, x, y), cast(x, DType::i32)); },
+      f64(), f64());
   const auto r = step(Array::scalar(2.5), Array::scalar(4.0));
   EXPECT_EQ(numbers(r[0])[0], 10);
   EXPECT_EQ(numbers(r[1])[0], 4);
@@ -187,9 +198,11 @@ TEST(Step, OnNumbers) {
 }
 
 TEST(Step, OnNothing) {
-  Step step = compile([](const Tensor& x, const Tensor& w) {
-    return List{x * 2, sum(x), matmul(x, w), concat({x, x}, 0), sum(x, 0), max(w, 0), mean(matmul(x, w), 1)};
-  }, f32(0, 3), f32(3, 2));
+  Step step = compile(
+      [](const Tensor& x, const Tensor& w) {
+        return List{x * 2, sum(x), matmul(x, w), concat({x, x}, 0), sum(x, 0), max(w, 0), mean(matmul(x, w), 1)};
+      },
+      f32(0, 3), f32(3, 2));
   const auto r = step(Array::zeros({0, 3}), Array::ones({3, 2}));
   EXPECT_EQ(r[0].shape(), (Shape{0, 3}));
   EXPECT_EQ(numbers(r[1]), (Doubles{0}));
@@ -212,11 +225,13 @@ TEST(Step, RowsThatDoNotDivideEvenly) {
         return List{h, loss, d[0], d[1], max(h, 0), sum(h, 0)};
       };
       const auto one = test::run_once(fn, {x, w}, with(1, 1)), many = test::run_once(fn, {x, w}, with(2, lanes));
-      for (std::size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(allclose(many[i], one[i], 1e-12, 1e-13)) << rows << " " << lanes << " " << i;
+      for (std::size_t i = 0; i < one.size(); ++i)
+        EXPECT_TRUE(allclose(many[i], one[i], 1e-12, 1e-13)) << rows << " " << lanes << " " << i;
     }
 }
 
-// ---- eval --------------------------------------------------------------------------------------------------------------------
+// ---- eval
+// --------------------------------------------------------------------------------------------------------------------
 TEST(Eval, ComputesNow) {
   const State s(Array::from<float>({1, 2, 3}), "s");
   EXPECT_EQ(numbers(eval(s * 2 + Tensor(Array::from<float>({1, 1, 1})))), (Doubles{3, 5, 7}));
@@ -235,21 +250,25 @@ TEST(Eval, LeavesStatesAlone) {
   EXPECT_EQ(numbers(s.value())[0], 1);
 }
 
-// ---- text and facts ------------------------------------------------------------------------------------------------------------
+// ---- text and facts
+// ------------------------------------------------------------------------------------------------------------
 Step a_training_step(const CompileOptions& options) {
   const State w(Array::ones({20, 30}), "weights"), b(Array::zeros({30}), "bias");
   optim::Adam adam;
-  return compile(options, [&](const Tensor& x, const Tensor& y) {
-    const Tensor loss = mse(relu(matmul(x, w) + b), y);
-    adam.minimize(loss, {w, b});
-    return loss;
-  }, f32(64, 20), f32(64, 30));
+  return compile(
+      options,
+      [&](const Tensor& x, const Tensor& y) {
+        const Tensor loss = mse(relu(matmul(x, w) + b), y);
+        adam.minimize(loss, {w, b});
+        return loss;
+      },
+      f32(64, 20), f32(64, 30));
 }
 
 TEST(Describe, NamesWhatAPersonLooksFor) {
   const std::string text = a_training_step({.name = "digits", .threads = 1, .lanes = 2}).describe();
-  for (const char* word : {"digits", "region", "phase", "strip", "2 lanes", "barrier", "FLOP", "memory", "lower bound", "state", "KB",
-                           "einsum", "weights", "step_test.cpp:", "(gradient of step_test.cpp:", "rows"})
+  for (const char* word : {"digits", "region", "phase", "strip", "2 lanes", "barrier", "FLOP", "memory", "lower bound",
+                           "state", "KB", "einsum", "weights", "step_test.cpp:", "(gradient of step_test.cpp:", "rows"})
     EXPECT_NE(text.find(word), std::string::npos) << word << "\n" << text;
 }
 
@@ -275,7 +294,8 @@ TEST(GraphText, ParsesBackToTheSameText) {
   EXPECT_NE(step.graph().find("weights"), std::string::npos);
 }
 
-// ---- threads -------------------------------------------------------------------------------------------------------------------
+// ---- threads
+// -------------------------------------------------------------------------------------------------------------------
 TEST(Threads, AreSetAndKept) {
   Step step = a_training_step(with(3, 8));
   EXPECT_EQ(step.threads(), 3);
@@ -289,11 +309,13 @@ TEST(Threads, AreSetAndKept) {
 }
 
 TEST(Threads, MayBeMoreThanLanes) {
-  Step step = compile(with(8, 2), [](const Tensor& x) { return sum(exp(x)); }, f32(1000));
+  Step step = compile(
+      with(8, 2), [](const Tensor& x) { return sum(exp(x)); }, f32(1000));
   EXPECT_NEAR(static_cast<double>(step(Array::zeros({1000}))), 1000, 1e-3);
 }
 
-// ---- random numbers ------------------------------------------------------------------------------------------------------------
+// ---- random numbers
+// ------------------------------------------------------------------------------------------------------------
 TEST(RandomNumbers, AreTheSameAtAnyLanesAndThreads) {
   std::vector<std::vector<Array>> all;
   for (const auto& [threads, lanes] : {std::pair{1, 1}, {2, 1}, {1, 3}, {2, 8}, {0, 0}}) {
@@ -328,7 +350,8 @@ TEST(RandomNumbers, AdvanceWithEveryRun) {
 
 TEST(RandomNumbers, HaveTheirDistributions) {
   const Random random(7);
-  const auto r = eval(List{random.uniform({40000}), random.normal({40000}, DType::f64), cast(random.bernoulli(0.3, {40000}), DType::f32)});
+  const auto r = eval(List{random.uniform({40000}), random.normal({40000}, DType::f64),
+                           cast(random.bernoulli(0.3, {40000}), DType::f32)});
   const auto moments = [](const Array& a) {
     double sum = 0, squares = 0, low = 1e9, high = -1e9;
     for (double v : numbers(a)) sum += v, squares += v * v, low = std::min(low, v), high = std::max(high, v);

@@ -1,4 +1,5 @@
-// Checkpoints: all that training needs to go on exactly where it stopped, in one safetensors file that other tools read too.
+// Checkpoints: all that training needs to go on exactly where it stopped, in one safetensors file that other tools read
+// too.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ namespace wr {
 
 using Metadata = std::map<std::string, std::string>;
 
-// ---- safetensors ------------------------------------------------------------------------------------------------------------
+// ---- safetensors
+// ------------------------------------------------------------------------------------------------------------
 struct Safetensors {
   std::map<std::string, Array> tensors;
   Metadata metadata;
@@ -29,9 +31,11 @@ struct SafetensorsHeader {
 };
 SafetensorsHeader read_safetensors_header(const std::string& path);
 /// The file appears complete or not at all; one that was there before stays until then.
-void write_safetensors(const std::string& path, const std::map<std::string, Array>& tensors, const Metadata& metadata = {});
+void write_safetensors(const std::string& path, const std::map<std::string, Array>& tensors,
+                       const Metadata& metadata = {});
 
-// ---- checkpoints --------------------------------------------------------------------------------------------------------------
+// ---- checkpoints
+// --------------------------------------------------------------------------------------------------------------
 /// The states of a run under names that stay the same from one program start to the next:
 ///
 ///     CheckpointStates all;
@@ -46,8 +50,8 @@ class CheckpointStates {
  public:
   /// Under the name itself.
   void add(const std::string& name, const State& state);
-  /// Each under "group.name", where a state that has no name is called by its position. Equal names within a group get a
-  /// number: "model.weight", "model.weight#2".
+  /// Each under "group.name", where a state that has no name is called by its position. Equal names within a group get
+  /// a number: "model.weight", "model.weight#2".
   void add_group(const std::string& group, const std::vector<State>& states);
   const std::map<std::string, State>& all() const { return states_; }
 
@@ -57,8 +61,8 @@ class CheckpointStates {
 
 /// Writes all states and the metadata to a new file that takes the old one's place when it is complete and on the disk.
 void save_checkpoint(const std::string& path, const CheckpointStates& states, const Metadata& metadata = {});
-/// Sets all states to what the file holds and gives its metadata. If a name is missing or unexpected, or a shape or type
-/// differs, it throws one Error that lists every such case, and no state has changed.
+/// Sets all states to what the file holds and gives its metadata. If a name is missing or unexpected, or a shape or
+/// type differs, it throws one Error that lists every such case, and no state has changed.
 Metadata load_checkpoint(const std::string& path, const CheckpointStates& states);
 
 }  // namespace wr

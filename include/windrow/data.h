@@ -1,6 +1,6 @@
 // Data for training: files (IDX, CSV, NPY, NPZ), image sets, a generator of digits, and loaders that prepare batches
-// while the step computes. Files are read as if an enemy wrote them: what does not fit is refused with an Error that names
-// the byte (or line) and the reason, before memory is taken for it.
+// while the step computes. Files are read as if an enemy wrote them: what does not fit is refused with an Error that
+// names the byte (or line) and the reason, before memory is taken for it.
 #pragma once
 
 #include <cstddef>
@@ -26,13 +26,15 @@ struct ReadLimits {
   std::uint64_t bytes = std::uint64_t{4} << 30;
 };
 
-// ---- IDX: the format of MNIST -----------------------------------------------------------------------------------------
+// ---- IDX: the format of MNIST
+// -----------------------------------------------------------------------------------------
 /// Plain or gzip-compressed (whatever the name says). Elements: u8; i8, i16 and i32 as i32; f32; f64.
 Array read_idx(const std::string& path, const ReadLimits& limits = {});
 
-// ---- NPY and NPZ: NumPy's formats ---------------------------------------------------------------------------------------
-/// Versions 1 to 3, either byte order, C or Fortran order. f4, f8, u1 and b1 as they are; other integers as i32 if every
-/// value fits. Object arrays (pickled Python) are refused.
+// ---- NPY and NPZ: NumPy's formats
+// ---------------------------------------------------------------------------------------
+/// Versions 1 to 3, either byte order, C or Fortran order. f4, f8, u1 and b1 as they are; other integers as i32 if
+/// every value fits. Object arrays (pickled Python) are refused.
 Array read_npy(const std::string& path, const ReadLimits& limits = {});
 /// The arrays of an archive by name (without ".npy"), stored or deflated; sizes and checksums are checked.
 std::map<std::string, Array> read_npz(const std::string& path, const ReadLimits& limits = {});
@@ -40,7 +42,8 @@ void write_npy(const std::string& path, const Array& array);
 enum class Compress : bool { no = false, yes = true };
 void write_npz(const std::string& path, const std::map<std::string, Array>& arrays, Compress compress = Compress::no);
 
-// ---- CSV ------------------------------------------------------------------------------------------------------------------
+// ---- CSV
+// ------------------------------------------------------------------------------------------------------------------
 struct CsvOptions {
   char delimiter = ',';
   /// automatic: the first line is a header if one of its fields is no number (and not missing).
@@ -68,7 +71,8 @@ Table read_csv(const std::string& path, const CsvOptions& options = {});
 /// Shortest digits that read back as the same values.
 void write_csv(const std::string& path, const Table& table, char delimiter = ',');
 
-// ---- data sets --------------------------------------------------------------------------------------------------------------
+// ---- data sets
+// --------------------------------------------------------------------------------------------------------------
 /// Examples and what is to be learnt about them: row i of x goes with row i of y.
 struct Dataset {
   Array x;  // [examples, ...]
@@ -92,27 +96,28 @@ Split split(const Dataset& all, double share, std::uint64_t seed = 0);
 Split read_mnist(const std::string& folder);
 /// Where Debian's package dataset-fashion-mnist is installed, or "" if it is not.
 std::string find_fashion_mnist();
-/// Fashion-MNIST (or any set in MNIST's format) from a folder, or from Debian's package if the folder is "". Where there is
-/// no package either, drawn digits; .name says which it is.
+/// Fashion-MNIST (or any set in MNIST's format) from a folder, or from Debian's package if the folder is "". Where
+/// there is no package either, drawn digits; .name says which it is.
 Split load_images(const std::string& folder = "");
 
 struct DigitOptions {
-  double shift = 2.5;       // pixels, each way
-  double turn = 0.25;       // radians, each way
-  double stretch = 0.2;     // share of the size, each way
-  double wobble = 0.035;    // how far the points of a stroke move, as a share of the size
-  double noise = 0.04;      // of full brightness, standard deviation
+  double shift = 2.5;     // pixels, each way
+  double turn = 0.25;     // radians, each way
+  double stretch = 0.2;   // share of the size, each way
+  double wobble = 0.035;  // how far the points of a stroke move, as a share of the size
+  double noise = 0.04;    // of full brightness, standard deviation
 };
 /// Draws labelled digits with a pen of varying width: x u8[n,28,28], y i32[n]. The same seed gives the same digits, and
 /// digit i is the same whatever the count.
 Dataset draw_digits(std::int64_t count, std::uint64_t seed = 0, const DigitOptions& options = {});
 
-// ---- loading ------------------------------------------------------------------------------------------------------------------
+// ---- loading
+// ------------------------------------------------------------------------------------------------------------------
 /// Random changes to images [h, w] or [h, w, channels]; which, depends on nothing but (seed, epoch, example).
 struct Augment {
-  int shift = 0;     // up to this many pixels each way; what comes in is 0
+  int shift = 0;      // up to this many pixels each way; what comes in is 0
   bool flip = false;  // left and right exchanged, half of the time
-  float noise = 0;   // standard deviation, after scaling
+  float noise = 0;    // standard deviation, after scaling
 };
 
 struct LoaderOptions {
@@ -149,7 +154,8 @@ const Array& get(const Batch& batch) {
   return std::get<I>(std::tie(batch.x, batch.y));
 }
 
-/// Where a loader stands. Two loaders of the same data and options in the same state give the same batches from there on.
+/// Where a loader stands. Two loaders of the same data and options in the same state give the same batches from there
+/// on.
 struct LoaderState {
   std::uint64_t seed = 0;
   std::uint64_t epoch = 0;

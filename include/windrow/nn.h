@@ -8,7 +8,8 @@
 // call, net(x) or net(x, Mode::eval): a trace is of one mode, a train step and an eval step are two compiled steps that
 // share the parameters, and no flag can be left in the wrong position.
 //
-// A layer is a handle, as a State is: copies share the parameters.
+// A layer is a handle, as a State is: copies share the parameters. One that is part of two nets has its path in the net
+// that was made last.
 #pragma once
 
 #include <concepts>
@@ -343,7 +344,8 @@ class GroupNorm : public Norm {
   GroupNorm(std::int64_t groups, std::int64_t width, const NormOptions& options = {}, WINDROW_WHERE);
 
  protected:
-  GroupNorm(std::string name, std::int64_t groups, std::int64_t width, const NormOptions& options, const Where& where);
+  GroupNorm(const std::string& name, std::int64_t groups, std::int64_t width, const NormOptions& options,
+            const Where& where);
 
  private:
   Tensor forward(const Tensor& x, Mode mode, const Where& where) const override;

@@ -54,7 +54,7 @@ class Step {
     const std::vector<Array>& arrays_;
   };
 
-  Step() = default;
+  Step();
   Step(Step&&) noexcept;
   Step& operator=(Step&&) noexcept;
   ~Step();

@@ -106,7 +106,8 @@ void Source::read(std::uint64_t offset, std::span<std::uint8_t> into) const {
     std::size_t bytes = std::min(into.size(), kLargestCall);
     if (const int error = injected(FileOperation::read, name_, bytes)) fail_on(name_, "read", error);
     ssize_t got = 0;
-    const int error = outcome([&] { return got = ::pread(descriptor_, into.data(), bytes, static_cast<off_t>(offset)); });
+    const int error =
+        outcome([&] { return got = ::pread(descriptor_, into.data(), bytes, static_cast<off_t>(offset)); });
     if (error) fail_on(name_, "read", error);
     if (got == 0) refuse(offset, "the file became shorter while it was read");
     offset += static_cast<std::uint64_t>(got);
@@ -135,7 +136,8 @@ FileWriter::FileWriter(const std::string& path) : name_(path), target_(followed(
   int error = injected(FileOperation::create, name_);
   if (!error) error = open_descriptor(temporary_, O_WRONLY | O_CREAT | O_EXCL, mode, descriptor_);
   if (error) fail_on(name_, "create", error);
-  if (replaces) static_cast<void>(::fchmod(descriptor_, mode));  // past the umask; a file system without modes may refuse
+  if (replaces)
+    static_cast<void>(::fchmod(descriptor_, mode));  // past the umask; a file system without modes may refuse
 }
 
 FileWriter::~FileWriter() {
@@ -176,7 +178,8 @@ void FileWriter::commit() {
   attempt(injected(FileOperation::sync, name_), "fsync", name_);
   attempt(outcome([&] { return ::fsync(descriptor_); }), "fsync", name_);
   attempt(injected(FileOperation::close, name_), "close", name_);
-  // After an interrupted close the descriptor is gone on Linux, so it is not closed twice; the data is on the disk anyway.
+  // After an interrupted close the descriptor is gone on Linux, so it is not closed twice; the data is on the disk
+  // anyway.
   const int closed = ::close(std::exchange(descriptor_, -1)) == 0 || errno == EINTR ? 0 : errno;
   attempt(closed, "close", name_);
   attempt(injected(FileOperation::rename, name_), "rename", name_);

@@ -1,5 +1,5 @@
-// Files, read with their sizes checked and written so that a crash or a full disk leaves the old content. Every failure is
-// an Error that names the path, the operation and the system's reason. Tests can make any operation fail.
+// Files, read with their sizes checked and written so that a crash or a full disk leaves the old content. Every failure
+// is an Error that names the path, the operation and the system's reason. Tests can make any operation fail.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace wr {
 
-/// Bytes that an enemy may have written: a file, or memory that stands for one. Readers check every size they find against
-/// size() before they use it.
+/// Bytes that an enemy may have written: a file, or memory that stands for one. Readers check every size they find
+/// against size() before they use it.
 class Source {
  public:
   /// Opens a regular file; folders, pipes and devices are refused.

@@ -1,5 +1,5 @@
-// CSV: numbers in lines of fields; fields may be quoted ("" is a quote inside), lines end in \n or \r\n, empty lines are
-// skipped. Errors name line and column as an editor counts them.
+// CSV: numbers in lines of fields; fields may be quoted ("" is a quote inside), lines end in \n or \r\n, empty lines
+// are skipped. Errors name line and column as an editor counts them.
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -87,8 +87,8 @@ class Scanner {
   /// `column` counts from 1; 0 leaves it out.
   [[noreturn]] void refuse(std::size_t column, const std::string& reason, std::string_view name = {}) const {
     throw Error(source_.name() + ": line " + std::to_string(record_line_) +
-                (column ? ", column " + std::to_string(column) : "") +
-                (name.empty() ? "" : " (" + shown(name) + ")") + ": " + reason);
+                (column ? ", column " + std::to_string(column) : "") + (name.empty() ? "" : " (" + shown(name) + ")") +
+                ": " + reason);
   }
 
  private:
@@ -158,7 +158,8 @@ class Parser {
  private:
   bool is_header(const std::vector<Field>& fields) const {
     if (options_.header != CsvOptions::Header::automatic) return options_.header == CsvOptions::Header::yes;
-    return std::any_of(fields.begin(), fields.end(), [](const Field& f) { return !is_number(f.text) && !is_missing(f); });
+    return std::any_of(fields.begin(), fields.end(),
+                       [](const Field& f) { return !is_number(f.text) && !is_missing(f); });
   }
 
   void choose_columns() {
@@ -187,7 +188,8 @@ class Parser {
 
   void row(const std::vector<Field>& fields) {
     if (fields.size() != width_) {
-      scanner_.refuse(0, "has " + std::to_string(fields.size()) + " fields, the first line has " + std::to_string(width_));
+      scanner_.refuse(0,
+                      "has " + std::to_string(fields.size()) + " fields, the first line has " + std::to_string(width_));
     }
     for (const std::size_t column : chosen_) values_.push_back(value(fields[column], column));
     ++rows_;
@@ -208,7 +210,8 @@ class Parser {
     if (options_.dtype == DType::f32 && std::isfinite(number) && std::abs(number) > std::numeric_limits<float>::max()) {
       refuse(shown(field.text) + " does not fit in f32");
     }
-    if (options_.dtype == DType::i32 && !(std::trunc(number) == number && number >= -2147483648.0 && number <= 2147483647.0)) {
+    if (options_.dtype == DType::i32 &&
+        !(std::trunc(number) == number && number >= -2147483648.0 && number <= 2147483647.0)) {
       refuse(shown(field.text) + " does not fit in i32");
     }
     return number;
@@ -242,7 +245,8 @@ void expect_delimiter(const std::string& path, char delimiter) {
 }
 
 std::string quoted_if_needed(const std::string& text, char delimiter) {
-  if (text.find_first_of(std::string("\"\n\r ") + delimiter) == std::string::npos && !text.empty() && !is_number(text)) {
+  if (text.find_first_of(std::string("\"\n\r ") + delimiter) == std::string::npos && !text.empty() &&
+      !is_number(text)) {
     return text;
   }
   std::string out = "\"";
@@ -276,11 +280,12 @@ Array Table::column(std::string_view name) const {
 
 void write_csv(const std::string& path, const Table& table, char delimiter) {
   expect_delimiter(path, delimiter);
-  if (table.values.rank() != 2) throw Error(path + ": a table has rows and columns, these values are " +
-                                            to_string(table.values.shape()));
+  if (table.values.rank() != 2)
+    throw Error(path + ": a table has rows and columns, these values are " + to_string(table.values.shape()));
   const std::int64_t rows = table.values.size(0), columns = table.values.size(1);
   if (!table.columns.empty() && std::ssize(table.columns) != columns) {
-    throw Error(path + ": " + std::to_string(table.columns.size()) + " names for " + std::to_string(columns) + " columns");
+    throw Error(path + ": " + std::to_string(table.columns.size()) + " names for " + std::to_string(columns) +
+                " columns");
   }
   FileWriter file(path);
   for (std::size_t i = 0; i < table.columns.size(); ++i) {

@@ -30,11 +30,13 @@ Dataset read_part(const std::string& folder, const std::string& part) {
   const std::string images = find_file(folder, part + "-images", "idx3-ubyte");
   const std::string labels = find_file(folder, part + "-labels", "idx1-ubyte");
   if (images.empty() || labels.empty()) {
-    throw Error(folder + ": has no " + part + (images.empty() ? "-images-idx3-ubyte" : "-labels-idx1-ubyte") + " (or .gz)");
+    throw Error(folder + ": has no " + part + (images.empty() ? "-images-idx3-ubyte" : "-labels-idx1-ubyte") +
+                " (or .gz)");
   }
   Dataset data{read_idx(images), read_idx(labels)};
   if (data.x.dtype() != DType::u8 || data.x.rank() != 3) {
-    throw Error(images + ": byte 2: holds " + to_string(Spec{data.x.dtype(), data.x.shape()}) + ", not images u8[n,height,width]");
+    throw Error(images + ": byte 2: holds " + to_string(Spec{data.x.dtype(), data.x.shape()}) +
+                ", not images u8[n,height,width]");
   }
   if (data.y.dtype() != DType::u8 || data.y.rank() != 1) {
     throw Error(labels + ": byte 2: holds " + to_string(Spec{data.y.dtype(), data.y.shape()}) + ", not labels u8[n]");

@@ -9,13 +9,20 @@ namespace {
 Stored stored_as(Reader& reader, std::uint8_t type) {
   using Kind = Stored::Kind;
   switch (type) {
-    case 0x08: return {Kind::unsigned_integer, 1, true};
-    case 0x09: return {Kind::signed_integer, 1, true};
-    case 0x0b: return {Kind::signed_integer, 2, true};
-    case 0x0c: return {Kind::signed_integer, 4, true};
-    case 0x0d: return {Kind::floating, 4, true};
-    case 0x0e: return {Kind::floating, 8, true};
-    default: reader.refuse(2, "type " + std::to_string(type) + " is none of IDX (8, 9, 11, 12, 13, 14)");
+    case 0x08:
+      return {Kind::unsigned_integer, 1, true};
+    case 0x09:
+      return {Kind::signed_integer, 1, true};
+    case 0x0b:
+      return {Kind::signed_integer, 2, true};
+    case 0x0c:
+      return {Kind::signed_integer, 4, true};
+    case 0x0d:
+      return {Kind::floating, 4, true};
+    case 0x0e:
+      return {Kind::floating, 8, true};
+    default:
+      reader.refuse(2, "type " + std::to_string(type) + " is none of IDX (8, 9, 11, 12, 13, 14)");
   }
 }
 

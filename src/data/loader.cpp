@@ -1,5 +1,5 @@
-// Loader: a ring of batches between the loading thread, which fills them in order, and the caller, who holds one at a time.
-// Everything it needs is allocated when it is made.
+// Loader: a ring of batches between the loading thread, which fills them in order, and the caller, who holds one at a
+// time. Everything it needs is allocated when it is made.
 #include <algorithm>
 #include <charconv>
 #include <condition_variable>
@@ -164,8 +164,8 @@ struct Loader::Inside {
   // The caller's own: where the next batch stands.
   std::uint64_t seed, epoch = 0;
   std::int64_t index = 0;
-  // Shared under the mutex; only the loading thread changes `produced`, so it may read it without. Counts of batches filled,
-  // given to the caller and given back by it.
+  // Shared under the mutex; only the loading thread changes `produced`, so it may read it without. Counts of batches
+  // filled, given to the caller and given back by it.
   std::size_t produced = 0, taken = 0, released = 0;
   std::exception_ptr failure;
   bool stopping = false;
@@ -203,11 +203,12 @@ LoaderState Loader::state() const {
 void Loader::restore(const LoaderState& state) {
   if (state.examples != inside_->examples || state.batch != inside_->options.batch) {
     throw Error("loader: the state is of " + std::to_string(state.examples) + " examples in batches of " +
-                std::to_string(state.batch) + ", this loader has " + std::to_string(inside_->examples) + " in batches of " +
-                std::to_string(inside_->options.batch));
+                std::to_string(state.batch) + ", this loader has " + std::to_string(inside_->examples) +
+                " in batches of " + std::to_string(inside_->options.batch));
   }
   if (state.next < 0 || state.next >= inside_->per_epoch) {
-    throw Error("loader: the state says batch " + std::to_string(state.next) + " of " + std::to_string(inside_->per_epoch));
+    throw Error("loader: the state says batch " + std::to_string(state.next) + " of " +
+                std::to_string(inside_->per_epoch));
   }
   inside_->restore(state);
 }
@@ -218,8 +219,9 @@ Loader::Iterator& Loader::Iterator::operator++() {
 }
 
 std::string to_string(const LoaderState& state) {
-  return "seed=" + std::to_string(state.seed) + " epoch=" + std::to_string(state.epoch) + " next=" +
-         std::to_string(state.next) + " examples=" + std::to_string(state.examples) + " batch=" + std::to_string(state.batch);
+  return "seed=" + std::to_string(state.seed) + " epoch=" + std::to_string(state.epoch) +
+         " next=" + std::to_string(state.next) + " examples=" + std::to_string(state.examples) +
+         " batch=" + std::to_string(state.batch);
 }
 
 LoaderState parse_loader_state(std::string_view text) {

@@ -1,5 +1,5 @@
-// NPY: a magic string, a version, a Python dict as text with element type, order and shape, then the elements. The dict is
-// parsed by hand and may hold nothing but those three.
+// NPY: a magic string, a version, a Python dict as text with element type, order and shape, then the elements. The dict
+// is parsed by hand and may hold nothing but those three.
 #include <charconv>
 
 #include "data/readers.h"
@@ -56,7 +56,8 @@ class Literal {
  private:
   std::uint64_t position() const { return start_ + at_; }
   void skip_space() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r')) ++at_;
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r'))
+      ++at_;
   }
   bool take(char c) {
     skip_space();
@@ -79,7 +80,8 @@ class Literal {
     if (quote != '\'' && quote != '"') reader_.refuse(position(), "the header should have a string here");
     const std::size_t end = text_.find(quote, at_ + 1);
     const std::string_view value = end == std::string_view::npos ? "\\" : text_.substr(at_ + 1, end - at_ - 1);
-    if (value.find('\\') != std::string_view::npos) reader_.refuse(position(), "the header has a string we do not read");
+    if (value.find('\\') != std::string_view::npos)
+      reader_.refuse(position(), "the header has a string we do not read");
     at_ = end + 1;
     return std::string(value);
   }
@@ -150,7 +152,8 @@ Header read_header(Reader& reader) {
     reader.refuse(0, "is no NPY file: it does not begin with \\x93NUMPY");
   }
   if (begin[6] < 1 || begin[6] > 3 || begin[7] != 0) {
-    reader.refuse(6, "version " + std::to_string(begin[6]) + "." + std::to_string(begin[7]) + " is not 1.0, 2.0 or 3.0");
+    reader.refuse(6,
+                  "version " + std::to_string(begin[6]) + "." + std::to_string(begin[7]) + " is not 1.0, 2.0 or 3.0");
   }
   std::uint8_t length[4] = {};
   reader.read(std::span(length, begin[6] == 1 ? 2 : 4), "the length of the header");
@@ -165,11 +168,16 @@ Header read_header(Reader& reader) {
 
 std::string_view descr_of(DType dtype) {
   switch (dtype) {
-    case DType::f32: return "<f4";
-    case DType::f64: return "<f8";
-    case DType::i32: return "<i4";
-    case DType::u8: return "|u1";
-    case DType::boolean: break;
+    case DType::f32:
+      return "<f4";
+    case DType::f64:
+      return "<f8";
+    case DType::i32:
+      return "<i4";
+    case DType::u8:
+      return "|u1";
+    case DType::boolean:
+      break;
   }
   return "|b1";
 }
@@ -203,8 +211,8 @@ std::string npy_header(const Array& array) {
   std::string shape;
   for (const std::int64_t size : array.shape()) shape += std::to_string(size) + (array.rank() == 1 ? "," : ", ");
   if (array.rank() > 1) shape.resize(shape.size() - 2);
-  std::string dict = "{'descr': '" + std::string(descr_of(array.dtype())) + "', 'fortran_order': False, 'shape': (" + shape +
-                     "), }";
+  std::string dict =
+      "{'descr': '" + std::string(descr_of(array.dtype())) + "', 'fortran_order': False, 'shape': (" + shape + "), }";
   const std::size_t before = kMagic.size() + 4;
   dict.append(63 - (before + dict.size()) % 64, ' ');  // NumPy aligns the elements to 64 bytes
   dict += '\n';

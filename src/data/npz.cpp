@@ -1,5 +1,6 @@
-// NPZ: a zip archive of NPY files. The central directory says what there is; every offset and size in it is checked against
-// the file, the local headers and the other members before it is used. Names are only keys: nothing is unpacked to disk.
+// NPZ: a zip archive of NPY files. The central directory says what there is; every offset and size in it is checked
+// against the file, the local headers and the other members before it is used. Names are only keys: nothing is unpacked
+// to disk.
 #include <zlib.h>
 
 #include <algorithm>
@@ -69,7 +70,8 @@ Member read_entry(const Source& source, const Directory& directory, std::uint64_
   if (u16(p + 8) & 1) source.refuse(at + 8, "encrypted members are not read");
   Member m{{}, u16(p + 10), u32(p + 16), u32(p + 20), u32(p + 24), u32(p + 42), 0, at};
   const std::uint64_t name_size = u16(p + 28), rest = name_size + u16(p + 30) + u16(p + 32);
-  if (rest > directory.end - at - kCentralBytes) source.refuse(at + 28, "the directory entry is longer than the directory");
+  if (rest > directory.end - at - kCentralBytes)
+    source.refuse(at + 28, "the directory entry is longer than the directory");
   if (m.method != kStored && m.method != kDeflated) {
     source.refuse(at + 10, "compression method " + std::to_string(m.method) + " is not read, only 0 and 8");
   }
@@ -85,7 +87,9 @@ Member read_entry(const Source& source, const Directory& directory, std::uint64_
 
 /// Finds the member's data and checks that its local header tells the same.
 void locate(const Source& source, const Directory& directory, Member& m) {
-  const auto refuse = [&](const std::string& reason) { source.refuse(m.header_at, "member '" + m.name + "': " + reason); };
+  const auto refuse = [&](const std::string& reason) {
+    source.refuse(m.header_at, "member '" + m.name + "': " + reason);
+  };
   if (m.header_at > directory.begin || directory.begin - m.header_at < kLocalBytes) {
     source.refuse(m.listed_at + 42, "member '" + m.name + "' says it begins at byte " + std::to_string(m.header_at) +
                                         ", where the members have ended");
@@ -129,9 +133,8 @@ class MemberStream final : public Stream {
   MemberStream(const Source& source, const Member& member)
       : source_(source),
         member_(member),
-        inner_(member.method == kStored
-                   ? plain_stream(source, member.data_at, member.compressed)
-                   : inflate_stream(source, member.data_at, member.compressed, Deflate::raw)) {}
+        inner_(member.method == kStored ? plain_stream(source, member.data_at, member.compressed)
+                                        : inflate_stream(source, member.data_at, member.compressed, Deflate::raw)) {}
 
   std::size_t read(std::span<std::uint8_t> into) override {
     const std::size_t got = inner_->read(into.first(std::min(into.size(), std::size_t{1} << 30)));
@@ -189,7 +192,9 @@ std::map<std::string, Array> read_npz(const std::string& path, const ReadLimits&
 
 namespace {
 
-void put16(std::string& out, std::uint64_t value) { out += {static_cast<char>(value & 0xff), static_cast<char>(value >> 8)}; }
+void put16(std::string& out, std::uint64_t value) {
+  out += {static_cast<char>(value & 0xff), static_cast<char>(value >> 8)};
+}
 void put32(std::string& out, std::uint64_t value) {
   put16(out, value & 0xffff);
   put16(out, value >> 16);

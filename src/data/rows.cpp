@@ -107,7 +107,9 @@ class Rows {
 
   Change choose(Draw& draw) const {
     const std::int64_t most = options_.augment.shift;
-    const auto offset = [&] { return static_cast<std::int64_t>(draw.below(static_cast<std::uint64_t>(2 * most + 1))) - most; };
+    const auto offset = [&] {
+      return static_cast<std::int64_t>(draw.below(static_cast<std::uint64_t>(2 * most + 1))) - most;
+    };
     const std::int64_t down = offset(), right = offset();
     return {down, right, options_.augment.flip && draw.below(2) == 1};
   }
@@ -134,13 +136,16 @@ class Rows {
 std::pair<Spec, Spec> batch_specs(const Dataset& data, const LoaderOptions& options) {
   const Shape &x = data.x.shape(), &y = data.y.shape();
   if (x.rank() == 0 || y.rank() == 0 || x[0] != y[0]) {
-    throw Error("loader: x is " + to_string(x) + ", y is " + to_string(y) + "; their first axes should be the examples");
+    throw Error("loader: x is " + to_string(x) + ", y is " + to_string(y) +
+                "; their first axes should be the examples");
   }
   const Augment& augment = options.augment;
   const bool moves = augment.shift != 0 || augment.flip;
-  if (augment.shift < 0 || augment.noise < 0) throw Error("loader: augment.shift and augment.noise must not be negative");
+  if (augment.shift < 0 || augment.noise < 0)
+    throw Error("loader: augment.shift and augment.noise must not be negative");
   if (moves && x.rank() != 3 && x.rank() != 4) {
-    throw Error("loader: images to shift or flip are [n,height,width] or [n,height,width,channels], these are " + to_string(x));
+    throw Error("loader: images to shift or flip are [n,height,width] or [n,height,width,channels], these are " +
+                to_string(x));
   }
   const DType dtype = data.x.dtype();
   if (!is_scaled(dtype) && (moves || augment.noise > 0 || options.scale != 0 || options.offset != 0)) {

@@ -28,9 +28,21 @@ struct TypeName {
   std::optional<DType> dtype;  // nothing: part of the format, but not of ours
 };
 constexpr TypeName kTypes[] = {
-    {"F32", 32, DType::f32}, {"F64", 64, DType::f64}, {"I32", 32, DType::i32}, {"U8", 8, DType::u8},
-    {"BOOL", 8, DType::boolean}, {"I8", 8, {}}, {"I16", 16, {}}, {"U16", 16, {}}, {"F16", 16, {}}, {"BF16", 16, {}},
-    {"U32", 32, {}}, {"I64", 64, {}}, {"U64", 64, {}}, {"F8_E5M2", 8, {}}, {"F8_E4M3", 8, {}},
+    {"F32", 32, DType::f32},
+    {"F64", 64, DType::f64},
+    {"I32", 32, DType::i32},
+    {"U8", 8, DType::u8},
+    {"BOOL", 8, DType::boolean},
+    {"I8", 8, {}},
+    {"I16", 16, {}},
+    {"U16", 16, {}},
+    {"F16", 16, {}},
+    {"BF16", 16, {}},
+    {"U32", 32, {}},
+    {"I64", 64, {}},
+    {"U64", 64, {}},
+    {"F8_E5M2", 8, {}},
+    {"F8_E4M3", 8, {}},
 };
 
 std::string_view type_name(DType dtype) {
@@ -43,9 +55,11 @@ Spec checked_spec(const TensorEntry& t) {
   const auto type =
       std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeName& known) { return known.name == t.dtype; });
   if (type == std::end(kTypes)) throw Error(who + "unknown dtype '" + t.dtype.substr(0, 20) + "'");
-  if (!type->dtype) throw Error(who + "elements of type " + t.dtype + " are not supported; F32, F64, I32, U8 and BOOL are");
+  if (!type->dtype)
+    throw Error(who + "elements of type " + t.dtype + " are not supported; F32, F64, I32, U8 and BOOL are");
   if (t.shape.size() > kMaxRank) {
-    throw Error(who + "has " + std::to_string(t.shape.size()) + " axes; arrays have at most " + std::to_string(kMaxRank));
+    throw Error(who + "has " + std::to_string(t.shape.size()) + " axes; arrays have at most " +
+                std::to_string(kMaxRank));
   }
   Spec spec{*type->dtype, {}};
   constexpr std::uint64_t most = std::uint64_t{1} << 58;  // also for the sizes beside a 0: strides must not overflow
@@ -67,7 +81,8 @@ Spec checked_spec(const TensorEntry& t) {
 }
 
 std::string read_header_text(const Source& source) {
-  if (source.size() < 8) source.refuse(0, "has only " + std::to_string(source.size()) + " of the 8 bytes of the header's size");
+  if (source.size() < 8)
+    source.refuse(0, "has only " + std::to_string(source.size()) + " of the 8 bytes of the header's size");
   std::uint8_t bytes[8];
   source.read(0, bytes);
   std::uint64_t size = 0;
@@ -98,14 +113,14 @@ Contents read_contents(const Source& source) {
     for (const TensorEntry& t : header.tensors) {
       if (t.begin != end) {
         throw Error("tensor '" + t.name.substr(0, 100) + "' begins at " + std::to_string(t.begin) +
-                    (t.begin > end ? ", which leaves a hole: " : ", which overlaps: ") + "the tensors before it end at " +
-                    std::to_string(end));
+                    (t.begin > end ? ", which leaves a hole: " : ", which overlaps: ") +
+                    "the tensors before it end at " + std::to_string(end));
       }
       contents.tensors.push_back({t.name, checked_spec(t), data + t.begin});
       end = t.end;
       if (end > source.size() - data) {
-        throw Error("tensor '" + t.name.substr(0, 100) + "' ends at " + std::to_string(end) + ", but the file has only " +
-                    std::to_string(source.size() - data) + " bytes of data");
+        throw Error("tensor '" + t.name.substr(0, 100) + "' ends at " + std::to_string(end) +
+                    ", but the file has only " + std::to_string(source.size() - data) + " bytes of data");
       }
     }
     contents.metadata = std::move(header.metadata);
@@ -166,9 +181,8 @@ void write_safetensors(const std::string& path, const std::map<std::string, Arra
     if (name == "__metadata__") throw Error(path + ": no tensor can be called __metadata__");
     ordered.emplace_back(name, array.contiguous());
   }
-  std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
-    return size_of(a.second.dtype()) > size_of(b.second.dtype());
-  });
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const auto& a, const auto& b) { return size_of(a.second.dtype()) > size_of(b.second.dtype()); });
   data::ParsedHeader header{{}, metadata};
   std::uint64_t at = 0;
   for (const auto& [name, array] : ordered) {

@@ -25,7 +25,8 @@ struct ParsedHeader {
   Metadata metadata;
 };
 
-/// The header's JSON. Throws Error (without the file's name) on bad JSON, wrong types, missing fields and duplicate keys.
+/// The header's JSON. Throws Error (without the file's name) on bad JSON, wrong types, missing fields and duplicate
+/// keys.
 ParsedHeader parse_safetensors_header(std::string_view json);
 /// The other way; entries in the order given, padded with spaces to a multiple of eight bytes.
 std::string print_safetensors_header(const ParsedHeader& header);

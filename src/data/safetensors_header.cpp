@@ -1,5 +1,5 @@
-// The JSON of a safetensors header. The only file that sees the JSON library: its event parser needs no stack and builds no
-// tree, so depth and size of hostile input cost nothing but the entries we keep.
+// The JSON of a safetensors header. The only file that sees the JSON library: its event parser needs no stack and
+// builds no tree, so depth and size of hostile input cost nothing but the entries we keep.
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
@@ -26,7 +26,9 @@ class Handler final : public nlohmann::json_sax<json> {
   }
   bool boolean(bool) override { return other("a bool"); }
   bool number_integer(number_integer_t) override { return other("a negative number"); }
-  bool number_float(number_float_t, const string_t&) override { return other("a number that is no whole one, or too large"); }
+  bool number_float(number_float_t, const string_t&) override {
+    return other("a number that is no whole one, or too large");
+  }
   bool binary(binary_t&) override { return other("binary data"); }
 
   bool number_unsigned(number_unsigned_t value) override {
@@ -143,8 +145,8 @@ class Handler final : public nlohmann::json_sax<json> {
   [[noreturn]] void fail_here(const std::string& reason) {
     throw Error("tensor '" + shown(entry().name) + "': " + reason);
   }
-  /// A value that has no business here, unless it belongs to a field we do not know: those are ignored, as by the format's
-  /// own library.
+  /// A value that has no business here, unless it belongs to a field we do not know: those are ignored, as by the
+  /// format's own library.
   bool other(const char* what) {
     if (place_ == Place::ignored || (place_ == Place::tensor && field_ == kOther)) return true;
     const std::string reason = std::string("has ") + what + " where it does not belong";

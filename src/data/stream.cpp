@@ -15,7 +15,8 @@ namespace wr::data {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "file formats are read and written as on little-endian machines");
+static_assert(std::endian::native == std::endian::little,
+              "file formats are read and written as on little-endian machines");
 
 constexpr std::size_t kChunk = std::size_t{1} << 16;
 // A deflate stream cannot say more than 258 bytes in two bits.
@@ -66,7 +67,8 @@ class InflateStream final : public Stream {
   std::uint64_t most_left() const override {
     if (ended_) return 0;
     const std::uint64_t compressed = left_ + state_.avail_in + 64;  // 64: bits and matches zlib has already taken in
-    return compressed > std::numeric_limits<std::uint64_t>::max() / kMostInflation ? compressed : compressed * kMostInflation;
+    return compressed > std::numeric_limits<std::uint64_t>::max() / kMostInflation ? compressed
+                                                                                   : compressed * kMostInflation;
   }
   bool compressed() const override { return true; }
 
@@ -93,8 +95,8 @@ class InflateStream final : public Stream {
     } else if (result == Z_NEED_DICT) {
       source_.refuse(position(), "the compressed data needs a dictionary");
     } else if (result != Z_OK) {
-      source_.refuse(position(),
-                     std::string("the compressed data is corrupt") + (state_.msg ? std::string(": ") + state_.msg : ""));
+      source_.refuse(position(), std::string("the compressed data is corrupt") +
+                                     (state_.msg ? std::string(": ") + state_.msg : ""));
     }
   }
 
@@ -134,9 +136,10 @@ void read_integers(Reader& reader, const Stored& stored, std::span<std::int32_t>
       const std::uint64_t bits = load(chunk + i * size, stored.bytes, stored.big_endian);
       if (!to_i32(bits, stored, values[i])) {
         const bool negative = stored.kind == Stored::Kind::signed_integer && bits >> 63;
-        reader.refuse(at + i * size, "the integer " +
-                                         (negative ? std::to_string(static_cast<std::int64_t>(bits)) : std::to_string(bits)) +
-                                         " does not fit in i32");
+        reader.refuse(at + i * size,
+                      "the integer " +
+                          (negative ? std::to_string(static_cast<std::int64_t>(bits)) : std::to_string(bits)) +
+                          " does not fit in i32");
       }
     }
     values = values.subspan(count);
@@ -182,7 +185,8 @@ void Reader::read(std::span<std::uint8_t> into, const std::string& what) {
 }
 
 std::uint64_t Reader::checked_bytes(const Shape& shape, std::uint64_t stored, DType dtype, std::uint64_t at) const {
-  constexpr std::uint64_t most = std::uint64_t{1} << 58;  // sizes beyond are lies, and the arithmetic below cannot overflow
+  constexpr std::uint64_t most = std::uint64_t{1}
+                                 << 58;  // sizes beyond are lies, and the arithmetic below cannot overflow
   std::uint64_t count = 1;
   bool none = false;
   for (const std::int64_t size : shape) {
@@ -213,10 +217,14 @@ void Reader::expect_end() {
 
 DType Stored::dtype() const {
   switch (kind) {
-    case Kind::boolean: return DType::boolean;
-    case Kind::floating: return bytes == 4 ? DType::f32 : DType::f64;
-    case Kind::unsigned_integer: return bytes == 1 ? DType::u8 : DType::i32;
-    case Kind::signed_integer: break;
+    case Kind::boolean:
+      return DType::boolean;
+    case Kind::floating:
+      return bytes == 4 ? DType::f32 : DType::f64;
+    case Kind::unsigned_integer:
+      return bytes == 1 ? DType::u8 : DType::i32;
+    case Kind::signed_integer:
+      break;
   }
   return DType::i32;
 }
@@ -228,7 +236,8 @@ Array read_elements(Reader& reader, const Shape& shape, const Stored& stored, st
   void* first = detail::ArrayAccess::write(array, "read", std::source_location::current());
   if (array.count() == 0) return array;
   if (dtype == DType::i32 && !(stored.bytes == 4 && stored.kind == Stored::Kind::signed_integer)) {
-    read_integers(reader, stored, std::span(static_cast<std::int32_t*>(first), static_cast<std::size_t>(array.count())));
+    read_integers(reader, stored,
+                  std::span(static_cast<std::int32_t*>(first), static_cast<std::size_t>(array.count())));
     return array;
   }
   const std::span bytes(static_cast<std::uint8_t*>(first), array.bytes());

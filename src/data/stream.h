@@ -1,5 +1,6 @@
-// Bytes in order, plain or inflated, for the readers; zlib is used nowhere else but in npz's writer. A Reader counts what
-// it has taken, so that errors name the byte, and compares every promised size with what can still come before taking memory.
+// Bytes in order, plain or inflated, for the readers; zlib is used nowhere else but in npz's writer. A Reader counts
+// what it has taken, so that errors name the byte, and compares every promised size with what can still come before
+// taking memory.
 #pragma once
 
 #include <cstdint>
@@ -50,8 +51,8 @@ class Reader {
     read(std::span<std::uint8_t>(into, N), what);
   }
 
-  /// The shape's elements times `stored` bytes, after checking that this many can come, and that an array of `dtype` keeps
-  /// the limit. The shape was found at byte `at`.
+  /// The shape's elements times `stored` bytes, after checking that this many can come, and that an array of `dtype`
+  /// keeps the limit. The shape was found at byte `at`.
   std::uint64_t checked_bytes(const Shape& shape, std::uint64_t stored, DType dtype, std::uint64_t at) const;
   /// Checks that nothing follows.
   void expect_end();

@@ -14,15 +14,8 @@ void expect_equal(const char* name, const Tensor& x, const Tensor& y, const Wher
 }
 
 Tensor reduced(const Tensor& each, Reduction reduction, const Where& where) {
-  switch (reduction) {
-    case Reduction::mean:
-      return mean(each, {}, Keep::no, where);
-    case Reduction::sum:
-      return sum(each, {}, Keep::no, where);
-    case Reduction::none:
-      break;
-  }
-  return each;
+  if (reduction == Reduction::none) return each;
+  return reduction == Reduction::mean ? mean(each, {}, Keep::no, where) : sum(each, {}, Keep::no, where);
 }
 
 /// Labels [..] for predictions [.., classes]; false for probabilities of the predictions' own type.

@@ -55,7 +55,7 @@ BatchNorm::BatchNorm(std::int64_t width, const NormOptions& options, Where where
 Tensor BatchNorm::forward(const Tensor& x, Mode mode, const Where& where) const {
   expect_width(x, 2, where);
   if (mode == Mode::eval) return scaled(normalised(Operand(x, where) - mean, variance, options_.epsilon, where), where);
-  const double count = static_cast<double>(x.shape().count() / width_);
+  const auto count = static_cast<double>(x.shape().count()) / static_cast<double>(width_);
   if (count < 2) fail(where, "BatchNorm: one value a feature has no variance; the input is " + to_string(x.shape()));
   std::vector<int> axes;
   for (int i = 0; i + 1 < x.rank(); ++i) axes.push_back(i);
@@ -84,9 +84,9 @@ Tensor RmsNorm::forward(const Tensor& x, Mode, const Where& where) const {
   return scaled(normalised(x, mean(square(x, where), -1, Keep::yes, where), options_.epsilon, where), where);
 }
 
-GroupNorm::GroupNorm(std::string name, std::int64_t groups, std::int64_t width, const NormOptions& options,
+GroupNorm::GroupNorm(const std::string& name, std::int64_t groups, std::int64_t width, const NormOptions& options,
                      const Where& where)
-    : Norm(std::move(name), width, options, true, where), groups_(groups) {
+    : Norm(name, width, options, true, where), groups_(groups) {
   expect_positive(name_, "groups", groups, where);
   if (width % groups) fail(where, fmt::format("{}: {} channels do not divide into {} groups", name_, width, groups));
 }

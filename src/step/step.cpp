@@ -85,6 +85,7 @@ Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOp
 }
 
 Step::Step(std::unique_ptr<Inside> inside) : inside_(std::move(inside)) {}
+Step::Step() = default;
 Step::Step(Step&&) noexcept = default;
 Step& Step::operator=(Step&&) noexcept = default;
 Step::~Step() = default;

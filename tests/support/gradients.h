@@ -19,14 +19,15 @@ using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 testing::AssertionResult check_gradients(const Function& fn, const std::vector<Array>& arguments, int order = 2);
 /// The same for a function of one result.
 testing::AssertionResult check_gradient(const std::function<Tensor(const std::vector<Tensor>&)>& fn,
-                           const std::vector<Array>& arguments, int order = 2);
+                                        const std::vector<Array>& arguments, int order = 2);
 
 /// f64 numbers in [low, high], all at least 0.003 away from each other's kinks: from integers and halves, and from the
 /// numbers of arrays with another `which`. An array of fewer than 49 (high - low) elements has no two equal ones.
 Array smooth_array(const Shape& shape, int which = 0, double low = -2, double high = 2, unsigned seed = 1);
 
 /// A function's results from one compiled run.
-std::vector<Array> run_once(const Function& fn, const std::vector<Array>& arguments, const CompileOptions& options = {});
+std::vector<Array> run_once(const Function& fn, const std::vector<Array>& arguments,
+                            const CompileOptions& options = {});
 
 /// f64 copies of the elements, whatever their type.
 std::vector<double> numbers(const Array& a);

@@ -23,14 +23,23 @@ std::mt19937 stream(unsigned seed, int part) {
 }  // namespace
 
 RandomStep::RandomStep(const Recipe& recipe)
-    : recipe_(recipe), random_(stream(recipe.seed, -1)), dtype_(draw(2) ? DType::f32 : DType::f64),
-      batch_(pick(random_, kBatches)), width_(pick(random_, kWidths)), out_(pick(random_, kWidths)),
-      adam_(optim::Adam::Options{.lr = 0.01}), sgd_(optim::Sgd::Options{.lr = 0.1}) {
-  specs_ = {{dtype_, {batch_, width_}}, {dtype_, {batch_, out_}}, {dtype_, {width_}},
-            {dtype_, {}},               i32(batch_),              i32(batch_, 3)};
+    : recipe_(recipe),
+      random_(stream(recipe.seed, -1)),
+      dtype_(draw(2) ? DType::f32 : DType::f64),
+      batch_(pick(random_, kBatches)),
+      width_(pick(random_, kWidths)),
+      out_(pick(random_, kWidths)),
+      adam_(optim::Adam::Options{.lr = 0.01}),
+      sgd_(optim::Sgd::Options{.lr = 0.1}) {
+  specs_ = {{dtype_, {batch_, width_}},
+            {dtype_, {batch_, out_}},
+            {dtype_, {width_}},
+            {dtype_, {}},
+            i32(batch_),
+            i32(batch_, 3)};
   if (chance(30)) specs_.push_back({dtype_, {batch_, 4, 5, 2}});
   if (chance(30)) specs_.push_back({dtype_, {3, 1, width_}});
-  states_ = {state({width_, out_}, "w"),    state({out_}, "b"), state({batch_, width_}, "p"),
+  states_ = {state({width_, out_}, "w"),   state({out_}, "b"), state({batch_, width_}, "p"),
              state({batch_, width_}, "q"), state({}, "t"),     state({batch_, 1}, "r")};
 }
 
@@ -47,7 +56,8 @@ std::vector<Array> RandomStep::arguments(unsigned run) const {
   std::vector<Array> list;
   for (const Spec& spec : specs_) {
     std::vector<double> values(static_cast<std::size_t>(spec.shape.count()));
-    for (double& v : values) v = is_floating(spec.dtype) ? real(random) : static_cast<double>(random() % static_cast<unsigned>(width_));
+    for (double& v : values)
+      v = is_floating(spec.dtype) ? real(random) : static_cast<double>(random() % static_cast<unsigned>(width_));
     list.push_back(Array::from(values, spec.shape).astype(spec.dtype));
   }
   return list;
@@ -88,7 +98,8 @@ Tensor RandomStep::fit(const Tensor& x, const Shape& shape) {
   Tensor flat = reshape(x, {-1});
   const auto have = flat.size(0), want = shape.count();
   if (have > want) flat = chance(50) ? slice(flat, 0, have - want, have) : slice(flat, 0, 0, want);
-  if (have < want) flat = have == 1 ? broadcast_to(flat, {want}) : pad(flat, {draw(2) ? 0 : want - have}, {want - have}, 0.25);
+  if (have < want)
+    flat = have == 1 ? broadcast_to(flat, {want}) : pad(flat, {draw(2) ? 0 : want - have}, {want - have}, 0.25);
   return reshape(slice(flat, 0, 0, want), shape);
 }
 
@@ -274,7 +285,8 @@ Tensor RandomStep::reduction(const Tensor& x) {
     case 3:
       return tanh(sum(x, axes, keep));
     case 4:
-      return prod(1 + 0.1 * tanh(x), draw(2) ? axes : std::vector<int>(axes.empty() ? 0 : 1, axes.empty() ? 0 : axes[0]), keep);
+      return prod(1 + 0.1 * tanh(x),
+                  draw(2) ? axes : std::vector<int>(axes.empty() ? 0 : 1, axes.empty() ? 0 : axes[0]), keep);
     case 5:
       return variance(tanh(x), axes, keep);
     case 6:
@@ -376,7 +388,8 @@ Tensor RandomStep::indexed() {
 Tensor RandomStep::image() {
   const std::int64_t h = 3 + draw(3), w = 3 + draw(3), c = 1 + draw(3);
   const auto rows = batch_ * h * w * c > 2500 ? 3 : batch_;
-  const Tensor x = leaves_.size() > 10 && leaves_[4].rank() == 4 && draw(2) ? leaves_[4] : fit(row_wise(), {rows, h, w, c});
+  const Tensor x =
+      leaves_.size() > 10 && leaves_[4].rank() == 4 && draw(2) ? leaves_[4] : fit(row_wise(), {rows, h, w, c});
   const auto channels = x.size(3);
   switch (draw(4)) {
     case 0:
@@ -396,7 +409,9 @@ Tensor RandomStep::recomputed() {
   const Tensor x = any();
   const auto body = [](const Tensor& h) { return tanh(tanh(h * 1.1) * h) + h * 0.5; };
   if (draw(2)) return checkpoint(body, x);
-  const auto turn = [&](int i, const std::vector<Tensor>& c) { return std::vector<Tensor>{c[1], body(c[0]) * (0.5 + 0.1 * i)}; };
+  const auto turn = [&](int i, const std::vector<Tensor>& c) {
+    return std::vector<Tensor>{c[1], body(c[0]) * (0.5 + 0.1 * i)};
+  };
   return repeat(2, turn, {x, tanh(x)}, draw(2) ? Recompute::yes : Recompute::no)[1];
 }
 

@@ -62,9 +62,10 @@ class RandomStep {
   DType dtype_;
   std::int64_t batch_, width_, out_;
   std::vector<Spec> specs_;
-  std::vector<State> states_;  // weights, bias, like the first argument, another such, a number, one of the batch's rows
+  std::vector<State>
+      states_;  // weights, bias, like the first argument, another such, a number, one of the batch's rows
   std::vector<Tensor> leaves_, pool_, extra_;
-  Tensor rows_, table_;        // i32 indices [batch] and [batch,3]
+  Tensor rows_, table_;  // i32 indices [batch] and [batch,3]
   optim::Adam adam_;
   optim::Sgd sgd_;
 };

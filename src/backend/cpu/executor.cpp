@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/denormals.h"
 #include "base/thread_team.h"
 
 namespace wr::cpu {
@@ -71,6 +72,7 @@ void Executor::run_lane(std::size_t phase, int lane) noexcept {
 
 void Executor::body(void* self, int member, int members) {
   auto& e = *static_cast<Executor*>(self);
+  const FlushDenormals flush;
   const int lanes = e.program_.lanes;
   const int begin = member * lanes / members, end = (member + 1) * lanes / members;
   for (std::size_t phase = 0; phase < e.program_.strips.size(); ++phase) {
