@@ -107,8 +107,8 @@ TEST_F(ErrorMessage, MatrixProducts) {
   REFUSES(matmul(a, v), "matmul", "rank 2", "[2,3]", "[3]");
   REFUSES(matmul(a, transpose(d)), "matmul", "f32[2,3]", "f64[3,2]");
   REFUSES(matmul(i, transpose(i)), "matmul", "i32[2,3]");
-  REFUSES(matmul(Tensor(Array::zeros({2, 4, 3})), Tensor(Array::zeros({5, 3, 2}))), "matmul", "batch", "[2,4,3]",
-          "[5,3,2]");
+  const Tensor batched(Array::zeros({2, 4, 3})), other(Array::zeros({5, 3, 2}));
+  REFUSES(matmul(batched, other), "matmul", "batch", "[2,4,3]", "[5,3,2]");
 }
 
 TEST_F(ErrorMessage, EinsumSpecs) {

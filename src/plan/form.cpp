@@ -196,6 +196,8 @@ class Former {
       inherit(n, map, k, [&](int axis) {
         if (!(defer && is_total(axis))) offer(axis);
       });
+    // Rows go with whatever reads a sum of lanes, be it activations or parameters; few rows are better cut as elements.
+    if (n.op == Op::lane_sum && n.spec.shape.rank() > 1 && n.spec.shape[0] >= 16) offer(0);
     if (fits_flat(id)) offer(kFlat);
     if (n.op == Op::reduce_sum && n.spec.shape.count() == 1) offer(kFlatTotal);
     const auto totals_first = n.spec.shape.rank() > 0 && n.spec.shape[0] == 1;
