@@ -8,7 +8,7 @@
 namespace wr::apps {
 namespace {
 
-constexpr double kWidth = 520, kHeight = 260, kLeft = 48, kRight = 96, kTop = 12, kBottom = 28;
+constexpr double kWidth = 520, kHeight = 260, kLeft = 48, kRight = 124, kTop = 12, kBottom = 28;
 
 struct Scale {
   double low, high, step;
@@ -35,7 +35,8 @@ Scale scale_of(const std::vector<Curve>& curves) {
 }
 
 double x_of(std::size_t i, std::size_t count) {
-  return kLeft + (count < 2 ? 0.5 : static_cast<double>(i) / static_cast<double>(count - 1)) * (kWidth - kLeft - kRight);
+  return kLeft +
+         (count < 2 ? 0.5 : static_cast<double>(i) / static_cast<double>(count - 1)) * (kWidth - kLeft - kRight);
 }
 
 std::string grid(const Scale& scale, std::size_t count) {
@@ -52,7 +53,8 @@ std::string grid(const Scale& scale, std::size_t count) {
   const std::size_t every = std::max<std::size_t>(1, (count + 9) / 10);
   for (std::size_t i = 0; i < count; ++i) {
     if (i + 1 != 1 && (i + 1) % every != 0) continue;
-    out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x_of(i, count), kHeight - 8, i + 1);
+    out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x_of(i, count), kHeight - 8,
+                       i + 1);
   }
   return out + fmt::format("<text x=\"{}\" y=\"{}\">epoch</text>\n", kWidth - kRight + 14, kHeight - 8);
 }
@@ -62,8 +64,9 @@ std::string line(const Curve& curve, const Scale& scale, const char* colour, dou
   for (std::size_t i = 0; i < curve.values.size(); ++i) {
     const double x = x_of(i, curve.values.size()), y = scale.y(curve.values[i]);
     points += fmt::format("{:.1f},{:.1f} ", x, y);
-    dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"{}\"><title>epoch {}: {:.4g}</title></circle>", x,
-                        y, colour, i + 1, curve.values[i]);
+    dots += fmt::format(
+        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"{}\"><title>epoch {}: {:.4g}</title></circle>", x, y,
+        colour, i + 1, curve.values[i]);
   }
   return fmt::format(
       "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>{}\n"

@@ -14,9 +14,7 @@ namespace {
 
 constexpr std::int64_t kEvalBatch = 200;
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 void check(const data::Dataset& set, const char* part) {
   if (set.x.dtype() != DType::u8 || set.x.rank() != 3 || set.x.size(1) != kSide || set.x.size(2) != kSide) {
@@ -101,7 +99,8 @@ Images prepare(const data::Split& all, const Settings& settings) {
   return images;
 }
 
-// ---- answering ----------------------------------------------------------------------------------------------------------
+// ---- answering
+// ----------------------------------------------------------------------------------------------------------
 
 Classifier::Classifier(const nn::Sequential& net, float scale, float offset, const CompileOptions& options)
     : scale_(scale),
@@ -147,9 +146,10 @@ Evaluation Classifier::evaluate(const data::Dataset& images) {
   return result;
 }
 
-// ---- training ---------------------------------------------------------------------------------------------------------------
+// ---- training
+// ---------------------------------------------------------------------------------------------------------------
 
-Run::Run(const Settings& settings, const data::Split& all, int threads, int lanes)
+TrainingRun::TrainingRun(const Settings& settings, const data::Split& all, int threads, int lanes)
     : settings_(settings), images_(prepare(all, settings)) {
   nn::seed(settings_.seed);
   net_ = make_net(settings_.net);
@@ -164,11 +164,11 @@ Run::Run(const Settings& settings, const data::Split& all, int threads, int lane
     return std::pair{loss, right};
   };
   step_.emplace(compile(CompileOptions{"train " + settings_.net, threads, lanes}, step,
-                  f32(settings_.batch, kSide, kSide, 1), i32(settings_.batch)));
+                        f32(settings_.batch, kSide, kSide, 1), i32(settings_.batch)));
   classifier_.emplace(net_, images_.scale, images_.offset, CompileOptions{"eval " + settings_.net, threads, lanes});
 }
 
-void Run::run_step() {
+void TrainingRun::run_step() {
   const double start = now();
   const data::Batch& batch = loader_->next();
   const auto results = (*step_)(batch.x, batch.y);
@@ -183,7 +183,7 @@ void Run::run_step() {
   epoch_seconds_ += now() - start;
 }
 
-void Run::end_epoch() {
+void TrainingRun::end_epoch() {
   const auto steps = static_cast<double>(steps_per_epoch_);
   const double count = steps * static_cast<double>(settings_.batch);
   Epoch epoch;
@@ -200,7 +200,7 @@ void Run::end_epoch() {
   loss_sum_ = right_ = epoch_seconds_ = 0;
 }
 
-bool Run::train(const Watch& watch) {
+bool TrainingRun::train(const Watch& watch) {
   const std::int64_t total = settings_.epochs * steps_per_epoch_, first = done_;
   const double start = now(), before = seconds_;
   while (done_ < total) {
@@ -225,7 +225,7 @@ bool Run::train(const Watch& watch) {
   return true;
 }
 
-CheckpointStates Run::states() const {
+CheckpointStates TrainingRun::states() const {
   CheckpointStates all;
   all.add_group("model", net_.states());
   all.add_group("optimiser", optimiser_->states());

@@ -69,11 +69,11 @@ struct Watch {
 };
 
 /// One training run, from its settings or from a checkpoint.
-class Run {
+class TrainingRun {
  public:
-  Run(const Settings& settings, const data::Split& all, int threads, int lanes = 0);
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
+  TrainingRun(const Settings& settings, const data::Split& all, int threads, int lanes = 0);
+  TrainingRun(const TrainingRun&) = delete;
+  TrainingRun& operator=(const TrainingRun&) = delete;
 
   /// Goes on where a checkpoint stopped. `lr`: unless it is to be the checkpoint's.
   void load(const std::string& path, std::optional<double> lr = {});

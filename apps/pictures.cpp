@@ -111,8 +111,7 @@ std::string base64(const std::string& bytes) {
     std::uint32_t group = 0;
     for (std::size_t k = 0; k < 3; ++k)
       group = group << 8 | (i + k < bytes.size() ? static_cast<std::uint8_t>(bytes[i + k]) : 0u);
-    for (std::size_t k = 0; k < 4; ++k)
-      out += i + k > bytes.size() ? '=' : kDigits[group >> (18 - 6 * k) & 63];
+    for (std::size_t k = 0; k < 4; ++k) out += i + k > bytes.size() ? '=' : kDigits[group >> (18 - 6 * k) & 63];
   }
   return out;
 }

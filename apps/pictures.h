@@ -1,5 +1,5 @@
-// Grey pictures: read from files, made smaller, written as PNG, shown in a terminal. Files are read as if an enemy wrote
-// them.
+// Grey pictures: read from files, made smaller, written as PNG, shown in a terminal. Files are read as if an enemy
+// wrote them.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ struct Picture {
 };
 
 Picture picture_of(const std::uint8_t* grey, std::int64_t width, std::int64_t height);
-/// PGM (P2, P5), PNG (8 bits a sample, not interlaced) or NPY (u8, or floats from 0 to 1), told apart by their first bytes.
+/// PGM (P2, P5), PNG (8 bits a sample, not interlaced) or NPY (u8, or floats from 0 to 1), told apart by their first
+/// bytes.
 Picture read_picture(const std::string& path);
 /// Each new pixel is the mean of the area it covers.
 Picture resized(const Picture& picture, std::int64_t width, std::int64_t height);

@@ -27,10 +27,9 @@ std::string bar(double share, int width) {
 }
 
 std::string line_of(const Progress& p) {
-  const std::string left =
-      fmt::format("epoch {}/{} ", p.epoch, p.epochs);
-  const std::string right = fmt::format(" {}/{}  {:.0f} images/s  loss {:.4f}  accuracy {:.2f} %  {} left", p.step, p.steps,
-                                        p.rate, p.loss, 100 * p.accuracy, clock_text(p.seconds_left));
+  const std::string left = fmt::format("epoch {}/{} ", p.epoch, p.epochs);
+  const std::string right = fmt::format(" {}/{}  {:.0f} images/s  loss {:.4f}  accuracy {:.2f} %  {} left", p.step,
+                                        p.steps, p.rate, p.loss, 100 * p.accuracy, clock_text(p.seconds_left));
   const int room = std::min(24, columns() - static_cast<int>(left.size() + right.size()) - 1);
   if (room >= 6) return left + bar(static_cast<double>(p.step) / static_cast<double>(p.steps), room) + right;
   return (left + right).substr(0, static_cast<std::size_t>(std::max(1, columns() - 1)));
@@ -41,7 +40,8 @@ std::string json_of(const Epoch& e, std::int64_t epochs) {
   return fmt::format(
       R"({{"epoch":{},"epochs":{},"loss":{},"accuracy":{},"validation_loss":{},"validation_accuracy":{},)"
       R"("images_per_second":{:.1f},"seconds":{:.3f}}})",
-      e.number, epochs, e.loss, e.accuracy, or_null(e.validation_loss), or_null(e.validation_accuracy), e.rate, e.seconds);
+      e.number, epochs, e.loss, e.accuracy, or_null(e.validation_loss), or_null(e.validation_accuracy), e.rate,
+      e.seconds);
 }
 
 }  // namespace
@@ -80,10 +80,9 @@ void ProgressPrinter::epoch(const Epoch& e) {
   if (output_ == Output::json) {
     fmt::print("{}\n", json_of(e, epochs_));
   } else {
-    const std::string validation =
-        e.validation_accuracy
-            ? fmt::format("validation loss {:.4f} accuracy {:.2f} %", *e.validation_loss, 100 * *e.validation_accuracy)
-            : "no validation";
+    const std::string validation = e.validation_accuracy ? fmt::format("validation loss {:.4f} accuracy {:.2f} %",
+                                                                       *e.validation_loss, 100 * *e.validation_accuracy)
+                                                         : "no validation";
     const auto width = fmt::formatted_size("{}", epochs_);
     fmt::print("epoch {:>{}}/{}  loss {:.4f} accuracy {:.2f} %  {}  {:.0f} images/s  {}\n", e.number, width, epochs_,
                e.loss, 100 * e.accuracy, validation, e.rate, clock_text(e.seconds));

@@ -36,11 +36,16 @@ class Bytes {
  public:
   Bytes(std::string path, std::string content) : path_(std::move(path)), content_(std::move(content)) {}
 
-  [[noreturn]] void refuse(const std::string& why) const { throw Error(fmt::format("{}: byte {}: {}", path_, at_, why)); }
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw Error(fmt::format("{}: byte {}: {}", path_, at_, why));
+  }
   std::size_t left() const { return content_.size() - at_; }
-  std::string_view take(std::size_t count, const char* what) {
+  std::string_view ahead(std::size_t count, const char* what) const {
     if (count > left()) refuse(fmt::format("the file ends inside {}", what));
-    const std::string_view part = std::string_view(content_).substr(at_, count);
+    return std::string_view(content_).substr(at_, count);
+  }
+  std::string_view take(std::size_t count, const char* what) {
+    const std::string_view part = ahead(count, what);
     at_ += count;
     return part;
   }
@@ -78,7 +83,8 @@ void check_size(const Bytes& in, std::int64_t width, std::int64_t height) {
 
 Picture read_pgm(Bytes& in) {
   const bool plain = in.take(2, "the format's name")[1] == '2';
-  const std::int64_t width = in.number("the width"), height = in.number("the height"), most = in.number("the highest value");
+  const std::int64_t width = in.number("the width"), height = in.number("the height"),
+                     most = in.number("the highest value");
   check_size(in, width, height);
   if (most < 1 || most > 65535) in.refuse(fmt::format("the highest value is {}; expected 1 to 65535", most));
   if (!plain) in.take(1, "the header");
@@ -99,14 +105,25 @@ Picture read_pgm(Bytes& in) {
   return p;
 }
 
-// ---- PNG ------------------------------------------------------------------------------------------------------------------
+// ---- PNG
+// ------------------------------------------------------------------------------------------------------------------
 struct PngHeader {
   std::int64_t width, height;
   int channels;  // 1 grey, 2 grey + alpha, 3 RGB, 4 RGB + alpha
 };
 
+/// Reads a chunk's checksum and compares it with its content's.
+void check_sum(Bytes& in, std::string_view kind_and_content) {
+  const auto sum =
+      crc32(0, reinterpret_cast<const Bytef*>(kind_and_content.data()), static_cast<uInt>(kind_and_content.size()));
+  if (in.u32("a checksum") != sum)
+    in.refuse(fmt::format("the checksum of chunk {} is wrong", kind_and_content.substr(0, 4)));
+}
+
 PngHeader png_header(Bytes& in) {
-  if (in.u32("IHDR") != 13 || in.take(4, "IHDR") != "IHDR") in.refuse("the file does not begin with an IHDR chunk");
+  if (in.u32("IHDR") != 13) in.refuse("the file does not begin with an IHDR chunk");
+  const std::string_view chunk = in.ahead(17, "IHDR");
+  if (in.take(4, "IHDR") != "IHDR") in.refuse("the file does not begin with an IHDR chunk");
   const std::int64_t width = in.u32("IHDR"), height = in.u32("IHDR");
   const int depth = in.byte("IHDR"), colour = in.byte("IHDR");
   const std::string_view rest = in.take(3, "IHDR");
@@ -116,7 +133,7 @@ PngHeader png_header(Bytes& in) {
   if (colour != 0 && colour != 2 && colour != 4 && colour != 6) in.refuse(fmt::format("colour type {}", colour));
   if (rest[0] != 0 || rest[1] != 0) in.refuse("an unknown compression or filter method");
   if (rest[2] != 0) in.refuse("interlaced; only plain ones are read");
-  in.u32("a checksum");
+  check_sum(in, chunk);
   return {width, height, colour == 0 ? 1 : colour == 4 ? 2 : colour == 2 ? 3 : 4};
 }
 
@@ -124,17 +141,15 @@ std::string png_data(Bytes& in, std::size_t expected) {
   std::string packed;
   while (true) {
     const std::size_t size = in.u32("a chunk's size");
-    const std::string_view kind = in.take(4, "a chunk's name"), content = in.take(size, "a chunk");
-    const auto sum = crc32(crc32(0, reinterpret_cast<const Bytef*>(kind.data()), 4),
-                           reinterpret_cast<const Bytef*>(content.data()), static_cast<uInt>(content.size()));
-    if (in.u32("a checksum") != sum) in.refuse(fmt::format("the checksum of chunk {} is wrong", kind));
-    if (kind == "IDAT") packed += content;
+    const std::string_view chunk = in.take(size + 4, "a chunk"), kind = chunk.substr(0, 4);
+    check_sum(in, chunk);
+    if (kind == "IDAT") packed += chunk.substr(4);
     if (kind == "IEND") break;
   }
   std::string raw(expected, '\0');
   uLongf size = static_cast<uLongf>(expected);
-  const int code = uncompress(reinterpret_cast<Bytef*>(raw.data()), &size, reinterpret_cast<const Bytef*>(packed.data()),
-                              static_cast<uLong>(packed.size()));
+  const int code = uncompress(reinterpret_cast<Bytef*>(raw.data()), &size,
+                              reinterpret_cast<const Bytef*>(packed.data()), static_cast<uLong>(packed.size()));
   if (code != Z_OK || size != expected) in.refuse("the pixels do not unpack to the size the header says");
   return raw;
 }
@@ -154,7 +169,11 @@ void unfilter(std::string& raw, const PngHeader& h, const Bytes& in) {
     for (std::size_t x = 0; x < row; ++x) {
       const int a = x >= step ? now[x - step] : 0, b = y > 0 ? *(now + x - row - 1) : 0;
       const int c = x >= step && y > 0 ? *(now + x - row - 1 - step) : 0;
-      const int guess = filter == 1 ? a : filter == 2 ? b : filter == 3 ? (a + b) / 2 : filter == 4 ? paeth(a, b, c) : 0;
+      const int guess = filter == 1   ? a
+                        : filter == 2 ? b
+                        : filter == 3 ? (a + b) / 2
+                        : filter == 4 ? paeth(a, b, c)
+                                      : 0;
       now[x] = static_cast<std::uint8_t>(now[x] + guess);
     }
   }
@@ -170,7 +189,8 @@ Picture read_png(Bytes& in) {
   for (std::size_t y = 0; y < static_cast<std::size_t>(h.height); ++y) {
     const auto* at = reinterpret_cast<const std::uint8_t*>(raw.data()) + y * (row + 1) + 1;
     for (std::int64_t x = 0; x < h.width; ++x, at += h.channels)
-      p.grey.push_back(h.channels < 3 ? at[0] : static_cast<std::uint8_t>((299 * at[0] + 587 * at[1] + 114 * at[2]) / 1000));
+      p.grey.push_back(h.channels < 3 ? at[0]
+                                      : static_cast<std::uint8_t>((299 * at[0] + 587 * at[1] + 114 * at[2]) / 1000));
   }
   return p;
 }
@@ -179,7 +199,8 @@ Picture read_npy_picture(const std::string& path) {
   const Array read = data::read_npy(path, {.bytes = kMostBytes});
   const Array array = (read.rank() == 3 && (read.size(0) == 1 || read.size(2) == 1)) ? read.squeeze() : read;
   if (array.rank() != 2 || array.count() < 1 || array.count() > kMostPixels)
-    throw Error(fmt::format("{}: is {}; expected a picture [height, width]", path, to_string(Spec{read.dtype(), read.shape()})));
+    throw Error(fmt::format("{}: is {}; expected a picture [height, width]", path,
+                            to_string(Spec{read.dtype(), read.shape()})));
   Picture p{array.size(1), array.size(0), {}};
   const bool fractions = array.dtype() == DType::f32 || array.dtype() == DType::f64;
   const auto values = array.astype(DType::f64).to_vector<double>();
@@ -195,7 +216,7 @@ Picture read_npy_picture(const std::string& path) {
 
 Picture read_picture(const std::string& path) {
   Bytes in(path, read_file(path));
-  const std::string begin = std::string(Bytes(in).take(std::min<std::size_t>(8, in.left()), "the signature"));
+  const std::string begin = std::string(in.ahead(std::min<std::size_t>(8, in.left()), "the signature"));
   if (begin.starts_with("\x89PNG\r\n\x1a\n")) return read_png(in);
   if (begin.starts_with("P5") || begin.starts_with("P2")) return read_pgm(in);
   if (begin.starts_with("\x93NUMPY")) return read_npy_picture(path);

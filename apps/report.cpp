@@ -23,7 +23,8 @@ const char* const kStyle = R"(
 @media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9aa7b4;--line:#303a45;--back:#0f151b;--card:#171f27;
 --a:#6cb0ff;--b:#ff9a5c}}
 *{box-sizing:border-box}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--back);max-width:70rem;margin:2rem auto;padding:0 1.2rem}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--back);max-width:70rem;
+margin:2rem auto;padding:0 1.2rem}
 h1{font-size:1.6rem;margin:0}h2{font-size:1.1rem;margin:2.2rem 0 .6rem}
 .sub,figcaption,.note{color:var(--soft)}
 .facts{display:flex;flex-wrap:wrap;gap:.8rem;margin:1.2rem 0}
@@ -33,12 +34,14 @@ h1{font-size:1.6rem;margin:0}h2{font-size:1.1rem;margin:2.2rem 0 .6rem}
 svg{width:100%;height:auto;display:block}svg text{font:11px system-ui,sans-serif;fill:var(--soft)}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.88rem}
 th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid var(--line)}
-th{color:var(--soft);font-weight:600}th:first-child,td:first-child,.left td,.left th{text-align:left}
-.matrix td{width:3.6rem;text-align:center;border:1px solid var(--back)}.matrix th{border:0}
+th{color:var(--soft);font-weight:600}
+th:first-child,td:first-child,.left td,.left th,.layers :nth-child(2){text-align:left}
+td{white-space:nowrap}.matrix td{width:3.8rem;text-align:center;border:1px solid var(--back)}.matrix th{border:0}
 .matrix thead th{text-align:center}
 .matrix .zero{color:transparent}
 .mistakes{display:grid;grid-template-columns:repeat(auto-fill,minmax(7.2rem,1fr));gap:.8rem}
-.mistakes figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.5rem;font-size:.8rem}
+.mistakes figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.5rem;
+font-size:.8rem}
 .mistakes img{width:100%;image-rendering:pixelated;border-radius:4px;display:block;margin-bottom:.3rem}
 .mistakes b{color:var(--b)}
 pre{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.8rem;overflow:auto;font-size:.75rem}
@@ -48,11 +51,16 @@ summary{cursor:pointer;color:var(--soft)}.wide{overflow-x:auto}
 std::string escape(const std::string& text) {
   std::string out;
   for (const char c : text) {
-    if (c == '&') out += "&amp;";
-    else if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '"') out += "&quot;";
-    else out += c;
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '"')
+      out += "&quot;";
+    else
+      out += c;
   }
   return out;
 }
@@ -67,7 +75,8 @@ std::string head(const Report& r) {
   std::string out = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-      "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n<div class=\"sub\">trained by windrow</div>\n",
+      "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n<div class=\"sub\">trained by "
+      "windrow</div>\n",
       escape(title), kStyle);
   double rate = 0;
   for (const Epoch& e : r.run.history()) rate += e.rate / static_cast<double>(r.run.history().size());
@@ -90,8 +99,9 @@ std::string curves(const Report& r) {
   }
   std::string note;
   if (r.run.settings().smoothing > 0 || r.run.settings().shift > 0 || r.run.settings().flip)
-    note = "<p class=\"note\">Training figures are of changed images, smoothed labels or a net with dropout; validation "
-           "figures are of plain ones. That is why training can look worse.</p>\n";
+    note =
+        "<p class=\"note\">Training figures are of changed images, smoothed labels or a net with dropout; validation "
+        "figures are of plain ones. That is why training can look worse.</p>\n";
   return fmt::format(
       "<h2>Learning</h2>\n<div class=\"two\">\n<figure style=\"margin:0\">{}<figcaption>loss</figcaption></figure>\n"
       "<figure style=\"margin:0\">{}<figcaption>accuracy, %</figcaption></figure>\n</div>\n{}",
@@ -104,7 +114,7 @@ std::string confusion(const Report& r) {
       "<h2>Confusion</h2>\n<p class=\"note\">Rows: what the test image is. Columns: what the net said.</p>\n"
       "<div class=\"wide\"><table class=\"matrix\">\n<thead><tr><th></th>";
   for (std::size_t c = 0; c < kClasses; ++c) out += fmt::format("<th>{}</th>", escape(class_name(classes, c)));
-  out += "<th>right</th></tr></thead>\n<tbody>\n";
+  out += "<th>recall</th></tr></thead>\n<tbody>\n";
   for (std::size_t row = 0; row < kClasses; ++row) {
     const auto& counts = r.test.confusion[row];
     const auto total = std::max<std::int64_t>(1, std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
@@ -113,9 +123,11 @@ std::string confusion(const Report& r) {
       const double share = static_cast<double>(counts[c]) / static_cast<double>(total);
       // Few mistakes must show: the shade grows with the root of the share.
       out += fmt::format("<td{} style=\"background:rgba({},{:.2f})\">{}</td>", counts[c] == 0 ? " class=\"zero\"" : "",
-                         c == row ? "31,111,235" : "217,72,15", c == row ? 0.65 * share : 0.9 * std::sqrt(share), counts[c]);
+                         c == row ? "31,111,235" : "217,72,15", c == row ? 0.65 * share : 0.9 * std::sqrt(share),
+                         counts[c]);
     }
-    out += fmt::format("<td>{:.1f} %</td></tr>\n", 100.0 * static_cast<double>(counts[row]) / static_cast<double>(total));
+    out +=
+        fmt::format("<td>{:.1f} %</td></tr>\n", 100.0 * static_cast<double>(counts[row]) / static_cast<double>(total));
   }
   return out + "</tbody></table></div>\n";
 }
@@ -151,7 +163,8 @@ std::string mistakes(const Report& r) {
     const Picture picture = picture_of(pixels.data<std::uint8_t>() + m.image * kSide * kSide, kSide, kSide);
     const std::string label = escape(class_name(classes, m.label)), answer = escape(class_name(classes, m.answer));
     out += fmt::format(
-        "<figure><img alt=\"test image {}\" src=\"data:image/png;base64,{}\">is {}<br>said <b>{}</b>, {:.0f} %</figure>\n",
+        "<figure><img alt=\"test image {}\" src=\"data:image/png;base64,{}\">is {}<br>said <b>{}</b> "
+        "({:.0f}&nbsp;%)</figure>\n",
         m.image, base64(encode_png(picture)), label, answer, 100 * m.sure);
   }
   return out + "</div>\n";
@@ -160,7 +173,8 @@ std::string mistakes(const Report& r) {
 std::string layers(const Report& r) {
   const nn::Summary s = nn::summary(r.run.net(), f32(1, kSide, kSide, 1));
   std::string out =
-      "<h2>Net</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>layer</th><th>kind</th><th>output</th><th>parameters</th>"
+      "<h2>Net</h2>\n<div class=\"wide\"><table "
+      "class=\"layers\">\n<thead><tr><th>layer</th><th>kind</th><th>output</th><th>parameters</th>"
       "<th>kFLOP an image</th></tr></thead>\n<tbody>\n";
   const auto row = [&](const nn::Summary::Row& l, const std::string& name) {
     out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1f}</td></tr>\n", escape(name),
@@ -180,10 +194,12 @@ std::string table(const std::vector<std::pair<std::string, std::string>>& rows) 
 
 std::string details(const Report& r) {
   std::vector<std::pair<std::string, std::string>> settings;
-  for (const auto& [name, text] : to_texts(r.run.settings())) settings.emplace_back(name, text.empty() ? "default" : text);
+  for (const auto& [name, text] : to_texts(r.run.settings()))
+    settings.emplace_back(name, text.empty() ? "default" : text);
   return fmt::format(
       "<div class=\"two\">\n<div><h2>Settings</h2>\n{}</div>\n<div><h2>Machine</h2>\n{}</div>\n</div>\n"
-      "<h2>Plan</h2>\n<details><summary>what a training step does, region by region</summary>\n<pre>{}</pre></details>\n",
+      "<h2>Plan</h2>\n<details><summary>what a training step does, region by "
+      "region</summary>\n<pre>{}</pre></details>\n",
       table(settings), table(r.machine), escape(r.run.step().describe()));
 }
 

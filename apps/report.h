@@ -10,7 +10,7 @@
 namespace wr::apps {
 
 struct Report {
-  const Run& run;
+  const TrainingRun& run;
   const Evaluation& test;
   std::vector<std::pair<std::string, std::string>> machine;  // what is known of it: name, value
 };

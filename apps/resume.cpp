@@ -71,7 +71,7 @@ class Reader {
 
 }  // namespace
 
-Metadata Run::metadata() const {
+Metadata TrainingRun::metadata() const {
   Metadata m;
   for (const auto& [name, text] : to_texts(settings_)) m[name] = text;
   m["windrow.app"] = "fashion";
@@ -87,9 +87,9 @@ Metadata Run::metadata() const {
   return m;
 }
 
-void Run::save(const std::string& path) const { save_checkpoint(path, states(), metadata()); }
+void TrainingRun::save(const std::string& path) const { save_checkpoint(path, states(), metadata()); }
 
-void Run::load(const std::string& path, std::optional<double> lr) {
+void TrainingRun::load(const std::string& path, std::optional<double> lr) {
   const SafetensorsHeader header = read_safetensors_header(path);
   const Reader file(header.metadata, path);
   const std::string trained_on = file.text("data_name");
@@ -115,7 +115,8 @@ void Run::load(const std::string& path, std::optional<double> lr) {
 
 int lanes_of(const Metadata& metadata) {
   const double lanes = Reader(metadata, "checkpoint").number("lanes");
-  if (!(lanes >= 1 && lanes <= 1024)) throw Error(fmt::format("checkpoint: metadata: lanes is {}, expected 1 to 1024", lanes));
+  if (!(lanes >= 1 && lanes <= 1024))
+    throw Error(fmt::format("checkpoint: metadata: lanes is {}, expected 1 to 1024", lanes));
   return static_cast<int>(lanes);
 }
 
@@ -128,7 +129,8 @@ Trained load_trained(const std::string& path, int threads) {
   for (const auto& [name, state] : states.all()) {
     const auto found = file.tensors.find(name);
     if (found == file.tensors.end())
-      throw Error(fmt::format("{}: has no {} {}, which the net {} needs", path, name, to_string(state.spec()), settings.net));
+      throw Error(
+          fmt::format("{}: has no {} {}, which the net {} needs", path, name, to_string(state.spec()), settings.net));
     const Spec spec{found->second.dtype(), found->second.shape()};
     if (spec != state.spec())
       throw Error(fmt::format("{}: {} is {}, the net {} needs {}", path, name, to_string(spec), settings.net,

@@ -94,12 +94,17 @@ Settings recipe(const std::string& net) {
   Settings s;
   set(s, "net", net);
   s.epochs = 10;
-  if (net == "cnn") {
-    s.epochs = 15;
-    s.lr = 4e-3;
-    s.schedule = "one-cycle";
-  } else if (net == "best") {
+  if (net == "mlp") {
     s.epochs = 14;
+    s.optim = "adamw";
+    s.weight_decay = 0.1;
+  } else if (net == "cnn") {
+    s.epochs = 22;
+    s.lr = 6e-3;
+    s.schedule = "one-cycle";
+    s.shift = 1;
+  } else if (net == "best") {
+    s.epochs = 20;
     s.batch = 128;
     s.optim = "adamw";
     s.lr = 3e-3;
@@ -145,8 +150,9 @@ Settings merge(const Settings& file, const Texts& given, const std::string& path
     set(merged, name, text);
     const std::string now = field(name).get(merged), then = field(name).get(file);
     if (now != then && !may_change(name, file)) {
-      throw Error(fmt::format("--{} {}: {} was trained with {} {}{}", name, now, path, name, then,
-                              name == "epochs" ? fmt::format(", and its schedule ({}) ends there", file.schedule) : ""));
+      throw Error(
+          fmt::format("--{} {}: {} was trained with {} {}{}", name, now, path, name, then,
+                      name == "epochs" ? fmt::format(", and its schedule ({}) ends there", file.schedule) : ""));
     }
   }
   return merged;

@@ -40,8 +40,8 @@ Texts to_texts(const Settings& settings);
 void set(Settings& settings, const std::string& name, const std::string& text);
 /// The settings of a checkpoint of this program. An Error says what the file is instead.
 Settings settings_of(const Metadata& metadata, const std::string& path);
-/// The settings of a file with those of the command line. What cannot change in the middle of a run is an Error that names
-/// both values.
+/// The settings of a file with those of the command line. What cannot change in the middle of a run is an Error that
+/// names both values.
 Settings merge(const Settings& file, const Texts& given, const std::string& path);
 
 }  // namespace wr::apps

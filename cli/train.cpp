@@ -81,7 +81,8 @@ void add_augment(TrainOptions& o) {
 /// Settings from the command line, with the mistakes of its user as usage errors.
 Settings settings_for(const TrainOptions& o) {
   try {
-    if (!o.resume.empty()) return merge(settings_of(read_safetensors_header(o.resume).metadata, o.resume), o.given, o.resume);
+    if (!o.resume.empty())
+      return merge(settings_of(read_safetensors_header(o.resume).metadata, o.resume), o.given, o.resume);
     const auto net = o.given.find("net");
     Settings s = recipe(net == o.given.end() ? "cnn" : net->second);
     for (const auto& [name, text] : o.given) set(s, name, text);
@@ -113,7 +114,7 @@ std::vector<std::pair<std::string, std::string>> machine_rows(int threads) {
           {"memory", fmt::format("{:.1f} GiB", static_cast<double>(m.memory) / (1 << 30))}};
 }
 
-void print_start(const Run& run, const TrainOptions& o) {
+void print_start(const TrainingRun& run, const TrainOptions& o) {
   const Settings& s = run.settings();
   const Images& images = run.images();
   if (s.data.empty() && data::find_fashion_mnist().empty()) {
@@ -128,23 +129,29 @@ void print_start(const Run& run, const TrainOptions& o) {
   fmt::print("net {}: {} parameters; {} epochs of batches of {}, {} with lr {} ({}), {} threads\n", s.net, parameters,
              s.epochs, s.batch, s.optim, s.lr, s.schedule, run.step().threads());
   if (!o.resume.empty())
-    fmt::print("resuming {} after {} steps, {} of training\n", o.resume, run.steps_done(), duration_text(run.seconds()));
+    fmt::print("resuming {} after {} steps, {} of training\n", o.resume, run.steps_done(),
+               duration_text(run.seconds()));
 }
 
-int interrupted(const Run& run, const std::string& save, bool json) {
-  if (save.empty()) {
-    fmt::print(stderr, "interrupted after {} steps; nothing was saved (--save FILE would have)\n", run.steps_done());
-    return kInterrupted;
-  }
+/// Where an interrupted run goes when nobody said where: a name that is not taken.
+std::string free_name(const std::string& net) {
+  std::string name = fmt::format("fashion-{}.safetensors", net);
+  for (int i = 2; std::filesystem::exists(name); ++i) name = fmt::format("fashion-{}-{}.safetensors", net, i);
+  return name;
+}
+
+int interrupted(const TrainingRun& run, std::string save, bool json) {
+  if (save.empty()) save = free_name(run.settings().net);
   run.save(save);
   if (json)
     fmt::print("{{\"interrupted\":true,\"step\":{},\"saved\":{}}}\n", run.steps_done(), nlohmann::json(save).dump());
   else
-    fmt::print("interrupted after {} steps; saved. To go on:\n  windrow train fashion --resume {}\n", run.steps_done(), save);
+    fmt::print("interrupted after {} steps; saved. To go on:\n  windrow train fashion --resume {}\n", run.steps_done(),
+               save);
   return kInterrupted;
 }
 
-void finish(Run& run, const TrainOptions& o) {
+void finish(TrainingRun& run, const TrainOptions& o) {
   const Evaluation result = run.test();
   if (!o.report.empty()) write_report(o.report, {run, result, machine_rows(run.step().threads())});
   const double rate = run.history().empty() ? 0 : run.history().back().rate;
@@ -166,9 +173,8 @@ int train(TrainOptions o) {
   check_writable("--save", o.save);
   check_writable("--report", o.report);
   const int lanes = o.resume.empty() ? 0 : lanes_of(read_safetensors_header(o.resume).metadata);
-  Run run(settings, read_images(settings.data), o.threads, lanes);
-  if (!o.resume.empty())
-    run.load(o.resume, o.given.contains("lr") ? std::optional<double>(settings.lr) : std::nullopt);
+  TrainingRun run(settings, read_images(settings.data), o.threads, lanes);
+  if (!o.resume.empty()) run.load(o.resume, o.given.contains("lr") ? std::optional<double>(settings.lr) : std::nullopt);
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   if (!o.json) print_start(run, o);
   std::fflush(stdout);
@@ -188,7 +194,8 @@ int train(TrainOptions o) {
   return 0;
 }
 
-void add_setting(CLI::App* to, TrainOptions& o, const std::string& name, const std::string& help, const std::string& type) {
+void add_setting(CLI::App* to, TrainOptions& o, const std::string& name, const std::string& help,
+                 const std::string& type) {
   to->add_option_function<std::string>(
         "--" + name, [&o, name](const std::string& text) { o.given[name] = text; }, help)
       ->type_name(type);
@@ -213,13 +220,16 @@ void add_train(CLI::App& app, int& exit_code) {
   add_setting(c, *o, "smoothing", "Share of each label spread over all classes", "X");
   add_setting(c, *o, "seed", "Of initial values, order of the images, dropout", "N");
   add_setting(c, *o, "validation", "Share of the training images put aside (0.05)", "X");
-  add_setting(c, *o, "data", "Folder with MNIST's four files (default: the system's Fashion-MNIST, else digits)", "DIR");
-  c->add_option("--augment", o->augment, "Random changes to the images: shift=2 flip noise=0.1, or none")->type_name("...");
+  add_setting(c, *o, "data", "Folder with MNIST's four files (default: the system's Fashion-MNIST, else digits)",
+              "DIR");
+  c->add_option("--augment", o->augment, "Random changes to the images: shift=2 flip noise=0.1, or none")
+      ->type_name("...");
   c->add_option("--threads", o->threads, "Threads; the result does not depend on it")->check(CLI::Range(1, 1024));
   c->add_option("--save", o->save, "Checkpoint, written after every epoch and on Ctrl-C")->type_name("FILE");
   c->add_option("--resume", o->resume, "Go on from a checkpoint; it is also saved to unless --save says where")
       ->type_name("FILE");
-  c->add_option("--report", o->report, "Write an HTML page: curves, confusion matrix, mistakes, plan")->type_name("FILE");
+  c->add_option("--report", o->report, "Write an HTML page: curves, confusion matrix, mistakes, plan")
+      ->type_name("FILE");
   c->add_flag("--json", o->json, "One JSON object a line: each epoch, then the result");
   c->callback([o, &exit_code] { exit_code = train(*o); });
 }

@@ -11,7 +11,7 @@ target_compile_options(windrow_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC's -Warray-bounds and -Wmaybe-uninitialized misfire in inlined intrinsics and std::string at -O3.
   target_compile_options(windrow_flags INTERFACE -Wduplicated-cond -Wlogical-op -Wno-maybe-uninitialized
-                         -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict)
+                         -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict)
 endif()
 if(WINDROW_WERROR)
   target_compile_options(windrow_flags INTERFACE -Werror)

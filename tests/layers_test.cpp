@@ -167,7 +167,7 @@ TEST(LayerErrors, Inputs) {
   EXPECT_EQ(error(Conv2D(3, 4, 3), flat),
             "Conv2D: the input must be [batch, height, width, channels], is [2,3] (in layer Conv2D(3, 4, 3x3))");
   EXPECT_EQ(error(Conv2D(3, 4, 3), Array::ones({2, 2, 2, 3})),
-            "unfold: the window spans 3 rows, the padded image has 2 (in layer Conv2D(3, 4, 3x3))");
+            "conv2d: the window spans 3 rows, the padded image has 2 (in layer Conv2D(3, 4, 3x3))");
   EXPECT_EQ(error(Lstm(5, 4), sequence), "Lstm: the input is [2,4,3], its last axis must be 5 (in layer Lstm(5, 4))");
   EXPECT_EQ(error(BatchNorm(4), flat),
             "BatchNorm: the input is [2,3], its last axis must be 4 (in layer BatchNorm(4))");

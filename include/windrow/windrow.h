@@ -2,7 +2,11 @@
 #pragma once
 
 #include "windrow/array.h"
+#include "windrow/checkpoint.h"
+#include "windrow/data.h"
 #include "windrow/error.h"
+#include "windrow/losses.h"
+#include "windrow/nn.h"
 #include "windrow/ops.h"
 #include "windrow/optim.h"
 #include "windrow/spec.h"

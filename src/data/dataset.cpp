@@ -19,8 +19,10 @@ std::string find_file(const std::string& folder, const std::string& part, const 
   for (const char* separator : {"-", "."}) {
     for (const char* suffix : {"", ".gz"}) {
       std::error_code ignored;
-      const std::string path = folder + "/" + part + separator + kind + suffix;
-      if (std::filesystem::exists(path, ignored)) return path;
+      std::filesystem::path path(folder);
+      path /= part;
+      path.concat(separator).concat(kind).concat(suffix);
+      if (std::filesystem::exists(path, ignored)) return path.string();
     }
   }
   return "";

@@ -35,13 +35,13 @@ LoaderOptions checked(const LoaderOptions& options, std::int64_t examples) {
 }  // namespace
 
 struct Loader::Inside {
-  Inside(std::int64_t count, Spec x, Spec y, FillBatch function, const LoaderOptions& wanted)
+  Inside(std::int64_t count, const Spec& x, const Spec& y, FillBatch function, const LoaderOptions& wanted)
       : options(checked(wanted, count)),
         examples(count),
         per_epoch(options.rest == LoaderOptions::Rest::pad ? (count + options.batch - 1) / options.batch
                                                            : count / options.batch),
-        spec_x(std::move(x)),
-        spec_y(std::move(y)),
+        spec_x(x),
+        spec_y(y),
         fill(std::move(function)),
         order(static_cast<std::size_t>(count)),
         rows(static_cast<std::size_t>(options.batch)),

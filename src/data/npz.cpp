@@ -245,7 +245,7 @@ void write_npz(const std::string& path, const std::map<std::string, Array>& arra
   for (const auto& [name, array] : arrays) {
     const Array dense = array.contiguous();
     if (dense.bytes() > most || position > most - dense.bytes()) {
-      throw Error(path + ": array '" + name + "': archives over 4 GB are not written");
+      throw Error(path + ": archives over 4 GB are not written");
     }
     if (name.size() > 0xff00) throw Error(path + ": the name of an array is too long");
     std::string content = npy_header(dense);

@@ -30,7 +30,7 @@ Tensor Module::operator()(const Tensor& x, Mode mode, Where where) const {
 }
 
 State Module::parameter(const std::string& name, const Array& initial) {
-  const State state(initial, name);
+  State state(initial, name);
   record_->own.push_back({name, state, true});
   return state;
 }

@@ -19,7 +19,7 @@ Summary::Row row_of(const Module& layer, const Spec& input, const Where& where) 
   const Step step = compile(
       options,
       [&](const Tensor& x) {
-        const Tensor y = layer(x, Mode::eval, where);
+        Tensor y = layer(x, Mode::eval, where);
         row.output = y.spec();
         return y;
       },

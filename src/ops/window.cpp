@@ -176,10 +176,10 @@ Spec infer_pick(std::span<const Spec> in, const Attrs& attrs) {
   expect_image(in[0]);
   if (!(in[0] == in[1])) refuse("operands differ: " + to_string(in[0]) + " and " + to_string(in[1]));
   const Shape& x = in[0].shape;
+  const Grid grid = grid_of(x[1], x[2], attrs);
   if (attrs.ints[6] >= attrs.ints[0] || attrs.ints[7] >= attrs.ints[0] || attrs.ints[8] >= attrs.ints[1] ||
       attrs.ints[9] >= attrs.ints[1])
     refuse("padding must be smaller than the window");
-  const Grid grid = grid_of(x[1], x[2], attrs);
   return {in[0].dtype, {x[0], grid.height, grid.width, x[3]}};
 }
 

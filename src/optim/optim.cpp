@@ -48,6 +48,7 @@ Tensor global_norm(const std::vector<Tensor>& gradients, Where where) {
 std::vector<Tensor> clip_by_value(const std::vector<Tensor>& gradients, double limit, Where where) {
   expect_limit("clip_by_value", limit, where);
   std::vector<Tensor> clipped;
+  clipped.reserve(gradients.size());
   for (const Tensor& g : gradients) clipped.push_back(clamp(Operand(g, where), -limit, limit));
   return clipped;
 }
@@ -58,6 +59,7 @@ std::vector<Tensor> clip_by_norm(const std::vector<Tensor>& gradients, double li
   const Tensor norm = global_norm(gradients, where);
   const Tensor factor = minimum(Operand(limit, where) / (Operand(norm, where) + kTiny), 1);
   std::vector<Tensor> clipped;
+  clipped.reserve(gradients.size());
   for (const Tensor& g : gradients) clipped.push_back(Operand(g, where) * as_type(factor, g, where));
   return clipped;
 }
@@ -118,6 +120,7 @@ Tensor Optimiser::decayed_gradient(const Slot& slot) {
 
 void Optimiser::minimize(const Tensor& loss, const std::vector<State>& parameters, Where where) {
   std::vector<Tensor> wrt;
+  wrt.reserve(parameters.size());
   for (const State& p : parameters) wrt.emplace_back(p, where);
   apply(parameters, grad(loss, wrt, where), where);
 }
