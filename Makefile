@@ -23,8 +23,8 @@ build: deps  ## release build into build/
 	$(call configure,release,build)
 	cmake --build build -j $(JOBS)
 
-run: build  ## build and run the benchmarks
-	build/windrow bench
+run: build  ## build, train a network on Fashion-MNIST and write its report
+	build/windrow train fashion --save build/fashion.safetensors --report build/fashion.html
 
 test: build  ## build and run all tests
 	ctest --preset release -j $(JOBS)
