@@ -55,25 +55,51 @@ double bound(DType dtype, const Array& exact, const Array& rounded) {
   return dtype == DType::f64 ? 1e-9 * scale : 1e-5 * scale + 30 * distance(exact, rounded);
 }
 
-/// Where a hair's breadth of difference in the arguments changes the results much (a kink is near), nothing can be
-/// said.
-bool ill_conditioned(const ir::Graph& graph, const std::vector<Array>& arguments, const std::vector<Array>& exact,
-                     DType dtype) {
+/// The states of a graph, as they were when this was made.
+class States {
+ public:
+  explicit States(const ir::Graph& graph) {
+    for (int id = 0; id < graph.size(); ++id)
+      if (graph[id].op == ir::Op::state) variables_.push_back(graph[id].variable);
+    for (const auto& variable : variables_) values_.push_back(variable->value.clone());
+  }
+  template <class F>
+  void set(F change) const {
+    for (std::size_t k = 0; k < values_.size(); ++k) variables_[k]->value.copy_from(change(values_[k]));
+  }
+  void restore() const {
+    set([](const Array& value) { return value; });
+  }
+
+ private:
+  std::vector<std::shared_ptr<ir::Variable>> variables_;
+  std::vector<Array> values_;
+};
+
+/// Where a hair's breadth of difference in arguments and states changes the results much (a kink is near, or a state
+/// equals what it was computed from but for rounding), nothing can be said.
+bool ill_conditioned(const ir::Graph& graph, const std::vector<Array>& arguments, const States& states,
+                     const std::vector<Array>& exact, DType dtype) {
   for (double nudge : {1.0, -1.0}) {
-    auto moved = arguments;
-    for (Array& a : moved) {
-      if (!is_floating(a.dtype())) continue;
+    const auto moved = [&](const Array& a) {
+      if (!is_floating(a.dtype())) return a;
       auto values = numbers(a);
       for (std::size_t i = 0; i < values.size(); ++i)
         values[i] += nudge * (dtype == DType::f64 ? 1e-12 : 2e-6) * (i % 2 ? 1 : -1) * (1 + static_cast<double>(i % 7));
-      a = Array::from(values, a.shape()).astype(a.dtype());
-    }
-    const auto other = results_of(graph, moved, ir::Rounding::none);
+      return Array::from(values, a.shape()).astype(a.dtype());
+    };
+    std::vector<Array> other;
+    for (const Array& a : arguments) other.push_back(moved(a));
+    states.set(moved);
+    const auto results = results_of(graph, other, ir::Rounding::none);
+    states.restore();
     for (std::size_t k = 0; k < exact.size(); ++k)
-      if (distance(exact[k], other[k]) > 1e-3 * std::max(1.0, largest(exact[k]))) return true;
+      if (distance(exact[k], results[k]) > 1e-3 * std::max(1.0, largest(exact[k]))) return true;
   }
   return false;
 }
+
+int unsure = 0;  // steps given up as ill-conditioned
 
 /// What is wrong with the step of this recipe; empty if nothing is.
 std::string check(const Recipe& recipe) {
@@ -88,6 +114,7 @@ std::string check(const Recipe& recipe) {
                rounded = results_of(*graph, arguments, ir::Rounding::each_node);
     std::vector<const Array*> pointers;
     for (const Array& a : arguments) pointers.push_back(&a);
+    const States before(*graph);
     step.run(pointers);
     for (std::size_t k = 0; k < exact.size(); ++k) {
       const bool output = k < graph->outputs.size();
@@ -95,7 +122,7 @@ std::string check(const Recipe& recipe) {
       const Array got = output ? step.output(k).clone() : (*graph)[graph->updates[u].state].variable->value.clone();
       const double off = distance(got, exact[k]), most = bound(random_step.dtype(), exact[k], rounded[k]);
       if (off <= most && got.shape() == exact[k].shape()) continue;
-      if (ill_conditioned(*graph, arguments, exact, random_step.dtype())) return "";
+      if (ill_conditioned(*graph, arguments, before, exact, random_step.dtype())) return ++unsure, "";
       return (output ? "output " + std::to_string(k)
                      : "state '" + (*graph)[graph->updates[u].state].variable->name + "'") +
              " of run " + std::to_string(run) + " is off by " + std::to_string(off) + " (allowed " +
@@ -142,11 +169,13 @@ void run_seeds(unsigned first, unsigned count) {
     count = static_cast<unsigned>(std::atoi(wanted));
   }
   int failures = 0;
+  unsure = 0;
   for (unsigned seed = first; seed < first + count && failures < 5; ++seed) {
     const std::string wrong = report(seed, 2 + static_cast<int>(seed % 17));
     failures += !wrong.empty();
     EXPECT_EQ(wrong.size(), 0u) << wrong;
   }
+  EXPECT_LE(unsure, 1 + static_cast<int>(count) / 200) << "too many steps could not be judged";
 }
 
 TEST(RandomGraph, MatchesTheInterpreter) { run_seeds(0, 200); }

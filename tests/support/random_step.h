@@ -1,6 +1,7 @@
 // Random training steps for property tests: every family of ops, views, gradients and state updates, on odd shapes.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <set>
@@ -32,7 +33,11 @@ class RandomStep {
  private:
   int draw(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
   bool chance(int percent) { return draw(100) < percent; }
-  const Tensor& any() { return pool_[static_cast<std::size_t>(draw(static_cast<int>(pool_.size())))]; }
+  /// Half the time one of the latest, so that ops follow one another.
+  const Tensor& any() {
+    const int n = static_cast<int>(pool_.size()), recent = draw(2) ? std::min(n, 3) : n;
+    return pool_[static_cast<std::size_t>(n - 1 - draw(recent))];
+  }
   const Tensor& leaf() { return leaves_[static_cast<std::size_t>(draw(static_cast<int>(leaves_.size())))]; }
   /// One that has the batch as its first axis, if the luck of the draw allows.
   const Tensor& row_wise();

@@ -50,7 +50,8 @@ View Lowering::whole(int id) {
 }
 
 View Lowering::strip(int id, int axis) {
-  if (in_this_region(id)) {
+  // A member of this region may also be read along another axis of the same size: then its strip is not the one wanted.
+  if (in_this_region(id) && schedule_.place[static_cast<std::size_t>(id)].axis == axis) {
     if (auto it = local_.find(id); it != local_.end()) return it->second;
     const Node& n = graph_[id];
     if (ir::is_view(n.op)) {
