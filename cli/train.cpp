@@ -32,11 +32,31 @@ struct TrainOptions {
   std::vector<std::string> augment;
 };
 
-volatile std::sig_atomic_t interrupts = 0;
+volatile std::sig_atomic_t interrupts = 0, saving = 0;
 
 extern "C" void on_interrupt(int) {
-  if (interrupts) _exit(kInterrupted);
+  if (interrupts && !saving) _exit(kInterrupted);
   interrupts = 1;
+}
+
+/// A checkpoint is written whole, however often Ctrl-C is pressed meanwhile.
+void save_whole(const TrainingRun& run, const std::string& path) {
+  struct Saving {
+    Saving() { saving = 1; }
+    ~Saving() { saving = 0; }
+  } here;
+  run.save(path);
+}
+
+/// After an epoch: a disk that is full now may not be after the next one, so training goes on.
+bool save_or_warn(const TrainingRun& run, const std::string& path) {
+  try {
+    save_whole(run, path);
+    return true;
+  } catch (const Error& e) {
+    fmt::print(stderr, "windrow: not saved: {}\n", e.what());
+    return false;
+  }
 }
 
 /// Ctrl-C asks for a stop while this lives; a second one ends the program at once.
@@ -142,7 +162,7 @@ std::string free_name(const std::string& net) {
 
 int interrupted(const TrainingRun& run, std::string save, bool json) {
   if (save.empty()) save = free_name(run.settings().net);
-  run.save(save);
+  save_whole(run, save);
   if (json)
     fmt::print("{{\"interrupted\":true,\"step\":{},\"saved\":{}}}\n", run.steps_done(), nlohmann::json(save).dump());
   else
@@ -180,18 +200,21 @@ int train(TrainOptions o) {
   std::fflush(stdout);
   ProgressPrinter printer(o.json ? Output::json : terminal ? Output::line : Output::plain, settings.epochs);
   const Interruptible guard;
+  bool saved = !o.save.empty();
   Watch watch;
   watch.stop = [] { return interrupts != 0; };
   watch.step = [&](const Progress& p) { printer.step(p); };
   watch.epoch = [&](const Epoch& e) {
     printer.epoch(e);
-    if (!o.save.empty()) run.save(o.save);
+    if (!o.save.empty()) saved = save_or_warn(run, o.save);
   };
   const bool finished = run.train(watch);
   printer.clear();
   if (!finished) return interrupted(run, o.save, o.json);
+  const bool unsaved = !o.save.empty() && !saved;
+  if (unsaved) o.save.clear();  // it is not there to be named
   finish(run, o);
-  return 0;
+  return unsaved ? 1 : 0;
 }
 
 void add_setting(CLI::App* to, TrainOptions& o, const std::string& name, const std::string& help,
