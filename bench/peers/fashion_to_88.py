@@ -36,7 +36,7 @@ def windrow_seconds(a, folder, seed, threads):
         for line in run.stdout:
             epoch = json.loads(line)
             if epoch.get("validation_accuracy", 0) >= a.target:
-                run.terminate()
+                run.kill()  # a polite end would save the net
                 run.stdout.read()
                 return epoch["epoch"], epoch["seconds"]
     raise SystemExit(f"windrow did not reach {a.target} in {a.epochs} epochs")
