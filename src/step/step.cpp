@@ -173,6 +173,15 @@ Step compile(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)
   return make_step(*graph, options, where);
 }
 
+Step StepFunction::compiled(const std::vector<Spec>& specs, const CompileOptions& options) const {
+  const int given = static_cast<int>(specs.size());
+  if (given != parameters_)
+    fail(where_, "compile: the function takes " + std::to_string(parameters_) +
+                     (parameters_ == 1 ? " tensor" : " tensors") + ", but " + std::to_string(given) +
+                     (given == 1 ? " type was given" : " types were given"));
+  return compile(call_, specs, options, where_);
+}
+
 std::vector<Array> eval(const std::vector<Tensor>& tensors, std::source_location where) {
   if (tensors.empty()) return {};
   const auto& source = tensors[0].graph();
