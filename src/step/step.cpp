@@ -2,6 +2,7 @@
 #include "windrow/step.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <unordered_set>
 
 #include "backend/cpu/target.h"
@@ -19,6 +20,9 @@ plan::Options plan_options(const CompileOptions& options) {
   o.lanes = options.lanes;
   o.cores = machine().cores;
   o.l1_bytes = static_cast<std::size_t>(machine().l1d);
+  // A few values of a block fit L1, and a kernel's work outweighs its call.
+  o.block_bytes = o.l1_bytes / 4;
+  if (const char* block = std::getenv("WINDROW_BLOCK_BYTES")) o.block_bytes = std::strtoull(block, nullptr, 10);
   o.l2_bytes = static_cast<std::size_t>(machine().l2);
   return o;
 }

@@ -13,9 +13,6 @@ using plan::kOnce;
 
 namespace {
 
-/// Of the widest value of a block. A few of them fit L1, and a kernel's work outweighs its call.
-constexpr std::int64_t kBlockBytes = 12 << 10;
-
 bool is_reduction(Op op) { return op >= Op::reduce_sum && op <= Op::reduce_argmin; }
 
 /// Do a value's rows along the axis follow one another in memory?
@@ -60,7 +57,7 @@ std::int64_t Lowering::block_rows(Members begin, Members end) const {
       widest = std::max(widest, row_bytes(*m));
       ++ops;
     }
-  const auto most = std::max<std::int64_t>(1, kBlockBytes / widest);
+  const auto most = std::max<std::int64_t>(1, static_cast<std::int64_t>(schedule_.block_bytes) / widest);
   if (ops < 2 || rows_ < 2 * most) return rows_;
   const auto blocks = (rows_ + most - 1) / most;
   return (rows_ + blocks - 1) / blocks;
