@@ -70,7 +70,7 @@ std::string line(const Curve& curve, const Scale& scale, const char* colour, dou
   }
   return fmt::format(
       "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>{}\n"
-      "<text x=\"{}\" y=\"{:.1f}\" style=\"fill:{}\">{} {:.4g}</text>\n",
+      "<text x=\"{}\" y=\"{:.1f}\" style=\"fill:{}\">{} {:#.4g}</text>\n",
       points, colour, dots, kWidth - kRight + 8, label_y, colour, curve.name, curve.values.back());
 }
 

@@ -1,4 +1,4 @@
-// Reads pictures from files: PGM, PNG, NPY. Every size is checked before memory is taken for it.
+// Reads pictures from files: PGM, PNG, NPY, IDX. Every size is checked before memory is taken for it.
 #include <fmt/format.h>
 #include <zlib.h>
 
@@ -195,32 +195,41 @@ Picture read_png(Bytes& in) {
   return p;
 }
 
-Picture read_npy_picture(const std::string& path) {
-  const Array read = data::read_npy(path, {.bytes = kMostBytes});
-  const Array array = (read.rank() == 3 && (read.size(0) == 1 || read.size(2) == 1)) ? read.squeeze() : read;
-  if (array.rank() != 2 || array.count() < 1 || array.count() > kMostPixels)
-    throw Error(fmt::format("{}: is {}; expected a picture [height, width]", path,
-                            to_string(Spec{read.dtype(), read.shape()})));
+/// Numbers as grey values: whole ones from 0 to 255, fractions from 0 to 1.
+Picture picture_of(const std::string& path, const Array& array) {
   Picture p{array.size(1), array.size(0), {}};
-  const bool fractions = array.dtype() == DType::f32 || array.dtype() == DType::f64;
-  const auto values = array.astype(DType::f64).to_vector<double>();
-  for (const double v : values) {
-    const double most = fractions ? 1 : 255;
+  const bool fractions = is_floating(array.dtype());
+  const double most = fractions ? 1 : 255;
+  for (const double v : array.astype(DType::f64).to_vector<double>()) {
     if (!(v >= 0 && v <= most)) throw Error(fmt::format("{}: a pixel is {}; expected 0 to {}", path, v, most));
     p.grey.push_back(static_cast<std::uint8_t>(std::lround(fractions ? v * 255 : v)));
   }
   return p;
 }
 
+std::vector<Picture> pictures_of(const std::string& path, const Array& read) {
+  const bool channel = read.rank() >= 3 && read.size(-1) == 1;
+  const Array array = channel ? read.squeeze(-1) : read;
+  if ((array.rank() != 2 && array.rank() != 3) || array.count() < 1 || array.size(-1) * array.size(-2) > kMostPixels)
+    throw Error(fmt::format("{}: is {}; expected a picture [height, width] or several [pictures, height, width]", path,
+                            to_string(Spec{read.dtype(), read.shape()})));
+  if (array.rank() == 2) return {picture_of(path, array)};
+  std::vector<Picture> all;
+  for (std::int64_t i = 0; i < array.size(0); ++i) all.push_back(picture_of(path, array.select(0, i)));
+  return all;
+}
+
 }  // namespace
 
-Picture read_picture(const std::string& path) {
+std::vector<Picture> read_pictures(const std::string& path) {
   Bytes in(path, read_file(path));
   const std::string begin = std::string(in.ahead(std::min<std::size_t>(8, in.left()), "the signature"));
-  if (begin.starts_with("\x89PNG\r\n\x1a\n")) return read_png(in);
-  if (begin.starts_with("P5") || begin.starts_with("P2")) return read_pgm(in);
-  if (begin.starts_with("\x93NUMPY")) return read_npy_picture(path);
-  throw Error(path + ": byte 0: neither PGM (P2 or P5) nor PNG nor NPY; these are read");
+  if (begin.starts_with("\x89PNG\r\n\x1a\n")) return {read_png(in)};
+  if (begin.starts_with("P5") || begin.starts_with("P2")) return {read_pgm(in)};
+  if (begin.starts_with("\x93NUMPY")) return pictures_of(path, data::read_npy(path, {.bytes = kMostBytes}));
+  if (begin.starts_with("\x1f\x8b") || begin.starts_with(std::string_view("\0\0", 2)))
+    return pictures_of(path, data::read_idx(path, {.bytes = kMostBytes}));
+  throw Error(path + ": byte 0: none of PGM (P2 or P5), PNG, NPY and IDX, which are read");
 }
 
 }  // namespace wr::apps

@@ -1,6 +1,7 @@
 #include "apps/report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -84,7 +85,7 @@ std::string head(const Report& r) {
   out += fact(fmt::format("{:.2f} %", 100 * r.test.accuracy), "test accuracy");
   out += fact(fmt::format("{:.4f}", r.test.loss), "test loss");
   out += fact(duration_text(r.run.seconds()), "training time");
-  out += fact(fmt::format("{:.0f}", rate), "images a second");
+  out += fact(fmt::format("{:.1f} k", rate / 1000), "images a second");
   out += fact(std::to_string(r.run.history().size()), "epochs");
   return out + "</div>\n";
 }
@@ -108,28 +109,60 @@ std::string curves(const Report& r) {
       chart({loss, validation_loss}), chart({accuracy, validation}), note);
 }
 
+double share(std::int64_t part, std::int64_t all) {
+  return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, all));
+}
+
+/// The confusions that make up most of the mistakes, in words.
+std::string commonest(const Report& r) {
+  struct Pair {
+    std::size_t label, answer;
+    std::int64_t count;
+  };
+  std::vector<Pair> pairs;
+  for (std::size_t label = 0; label < kClasses; ++label)
+    for (std::size_t answer = 0; answer < kClasses; ++answer)
+      if (label != answer && r.test.confusion[label][answer] > 0)
+        pairs.push_back({label, answer, r.test.confusion[label][answer]});
+  if (pairs.empty()) return "";
+  std::stable_sort(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) { return a.count > b.count; });
+  pairs.resize(std::min<std::size_t>(3, pairs.size()));
+  const auto& classes = r.run.images().train.classes;
+  std::vector<std::string> words;
+  for (const Pair& p : pairs)
+    words.push_back(fmt::format("{} for {} ({})", escape(class_name(classes, p.label)),
+                                escape(class_name(classes, p.answer)), p.count));
+  return fmt::format(" Taken for another most often: {}.", fmt::join(words, ", "));
+}
+
 std::string confusion(const Report& r) {
   const auto& classes = r.run.images().train.classes;
-  std::string out =
-      "<h2>Confusion</h2>\n<p class=\"note\">Rows: what the test image is. Columns: what the net said.</p>\n"
-      "<div class=\"wide\"><table class=\"matrix\">\n<thead><tr><th></th>";
+  std::string out = fmt::format(
+      "<h2>Confusion</h2>\n<p class=\"note\">Rows: what the test image is. Columns: what the net said.{}</p>\n"
+      "<div class=\"wide\"><table class=\"matrix\">\n<thead><tr><th></th>",
+      commonest(r));
   for (std::size_t c = 0; c < kClasses; ++c) out += fmt::format("<th>{}</th>", escape(class_name(classes, c)));
   out += "<th>recall</th></tr></thead>\n<tbody>\n";
   for (std::size_t row = 0; row < kClasses; ++row) {
     const auto& counts = r.test.confusion[row];
-    const auto total = std::max<std::int64_t>(1, std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+    const auto total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
     out += fmt::format("<tr><th>{}</th>", escape(class_name(classes, row)));
     for (std::size_t c = 0; c < kClasses; ++c) {
-      const double share = static_cast<double>(counts[c]) / static_cast<double>(total);
+      const double part = share(counts[c], total);
       // Few mistakes must show: the shade grows with the root of the share.
-      out += fmt::format("<td{} style=\"background:rgba({},{:.2f})\">{}</td>", counts[c] == 0 ? " class=\"zero\"" : "",
-                         c == row ? "31,111,235" : "217,72,15", c == row ? 0.65 * share : 0.9 * std::sqrt(share),
-                         counts[c]);
+      out +=
+          fmt::format("<td{} style=\"background:rgba({},{:.2f})\">{}</td>", counts[c] == 0 ? " class=\"zero\"" : "",
+                      c == row ? "31,111,235" : "217,72,15", c == row ? 0.65 * part : 0.9 * std::sqrt(part), counts[c]);
     }
-    out +=
-        fmt::format("<td>{:.1f} %</td></tr>\n", 100.0 * static_cast<double>(counts[row]) / static_cast<double>(total));
+    out += fmt::format("<td>{:.1f} %</td></tr>\n", 100 * share(counts[row], total));
   }
-  return out + "</tbody></table></div>\n";
+  out += "<tr><th>precision</th>";
+  for (std::size_t c = 0; c < kClasses; ++c) {
+    std::int64_t said = 0;
+    for (const auto& counts : r.test.confusion) said += counts[c];
+    out += fmt::format("<td>{:.1f} %</td>", 100 * share(r.test.confusion[c][c], said));
+  }
+  return out + "<td></td></tr>\n</tbody></table></div>\n";
 }
 
 struct Mistake {

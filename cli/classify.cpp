@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <numeric>
@@ -19,7 +20,7 @@ using namespace wr::apps;
 struct Given {
   std::string file, data;
   std::vector<std::string> pictures;
-  int threads = 0;
+  int threads = 0, most = 16;
   bool json = false, invert = false;
 };
 
@@ -74,13 +75,38 @@ int evaluate(const Given& g) {
   return 0;
 }
 
-void print_answer(const std::string& path, const Picture& picture, const std::array<float, kClasses>& p,
-                  const std::vector<std::string>& classes) {
+/// A picture as the net sees it, and where it is from.
+struct Asked {
+  std::string name;
+  Picture picture;
+};
+
+/// Of a file with several pictures at most so many; the name then says which.
+void read_asked(const Given& g, const std::string& path, std::vector<Asked>& asked) {
+  const std::vector<Picture> pictures = read_pictures(path);
+  const std::size_t count = std::min(pictures.size(), static_cast<std::size_t>(g.most));
+  for (std::size_t i = 0; i < count; ++i) {
+    const Picture small = resized(pictures[i], kSide, kSide);
+    asked.push_back(
+        {pictures.size() == 1 ? path : fmt::format("{} [{}]", path, i), g.invert ? inverted(small) : small});
+  }
+  if (count < pictures.size() && !g.json)
+    fmt::print("{}: the first {} of {} pictures; --most says how many\n", path, count, pictures.size());
+}
+
+void print_answer(const Asked& asked, const std::array<float, kClasses>& p, const std::vector<std::string>& classes,
+                  bool json) {
   std::array<std::size_t, kClasses> order{};
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return p[a] > p[b]; });
-  const auto lines = terminal_lines(picture, isatty(STDOUT_FILENO) ? Shades::colour : Shades::letters);
-  fmt::print("{}\n", path);
+  if (json) {
+    const nlohmann::json line{
+        {"image", asked.name}, {"class", class_name(classes, order[0])}, {"probability", p[order[0]]}};
+    fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  const auto lines = terminal_lines(asked.picture, isatty(STDOUT_FILENO) ? Shades::colour : Shades::letters);
+  fmt::print("{}\n", asked.name);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     fmt::print("  {}", lines[i]);
     if (i < 3) fmt::print("  {:>6.2f} %  {}", 100 * p[order[i]], class_name(classes, order[i]));
@@ -90,18 +116,14 @@ void print_answer(const std::string& path, const Picture& picture, const std::ar
 
 int predict(const Given& g) {
   Trained trained = load_trained(g.file, g.threads);
-  const auto count = static_cast<std::int64_t>(g.pictures.size());
+  std::vector<Asked> asked;
+  for (const std::string& path : g.pictures) read_asked(g, path, asked);
+  const std::int64_t count = std::ssize(asked);
   data::Dataset set{Array::empty({count, kSide, kSide}, DType::u8), Array::zeros({count}, DType::i32)};
-  std::vector<Picture> pictures;
-  for (const std::string& path : g.pictures) {
-    const Picture small = resized(read_picture(path), kSide, kSide);
-    pictures.push_back(g.invert ? inverted(small) : small);
-  }
   std::uint8_t* to = set.x.mutable_data<std::uint8_t>();
-  for (const Picture& p : pictures) to = std::copy(p.grey.begin(), p.grey.end(), to);
+  for (const Asked& a : asked) to = std::copy(a.picture.grey.begin(), a.picture.grey.end(), to);
   const Evaluation e = trained.classifier.evaluate(set);
-  for (std::size_t i = 0; i < pictures.size(); ++i)
-    print_answer(g.pictures[i], pictures[i], e.probabilities[i], trained.classes);
+  for (std::size_t i = 0; i < asked.size(); ++i) print_answer(asked[i], e.probabilities[i], trained.classes, g.json);
   return 0;
 }
 
@@ -119,11 +141,15 @@ void add_eval(CLI::App& app, int& exit_code) {
 }
 
 void add_predict(CLI::App& app, int& exit_code) {
-  auto* c = app.add_subcommand("predict", "Say what pictures show: PGM, PNG (8 bits, not interlaced) or NPY");
+  auto* c = app.add_subcommand("predict", "Say what pictures show: PGM, PNG (8 bits, not interlaced), NPY or IDX");
   auto g = std::make_shared<Given>();
   c->add_option("file", g->file, "Checkpoint of windrow train")->required();
   c->add_option("image", g->pictures, "Pictures; those that are not 28x28 are scaled")->required();
   c->add_flag("--invert", g->invert, "Black is white: for dark things on a light ground");
+  c->add_option("--most", g->most, "Pictures of a file that holds several")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  c->add_flag("--json", g->json, "One JSON object a picture");
   c->add_option("--threads", g->threads, "Threads")->check(CLI::Range(1, 1024));
   c->callback([g, &exit_code] { exit_code = predict(*g); });
 }

@@ -138,6 +138,7 @@ const Form kForms[] = {
     {Op::max_pool_scatter, nullptr, nullptr, kFloats},
     {Op::random, "Random::uniform, normal, bernoulli", nullptr, "f32 f64 bool"},
     {Op::stop_gradient, "stop_gradient(x)", nullptr, kAny},
+    {Op::custom_gradient, "custom_gradient(value, arguments, rule)", nullptr, kAny},
     {Op::lane_sum, nullptr, nullptr, kFloats},
 };
 
@@ -180,16 +181,39 @@ const Composition kCompositions[] = {
     {"matmul_nt(a, b)", "matmul_nt(dst, a, b)", "the same with b given transposed"},
     {"matmul_tn(a, b)", "matmul_tn(dst, a, b)", "the same with a given transposed"},
     {"stack({a, b}, axis)", "stack(dst, {a, b}, axis)", "one after the other along a new axis"},
+    {"conv1d(x, weights, options)", "conv1d(dst, x, weights, options)", "convolution of [b,t,c] with [k,c,o]"},
     {"conv2d(x, weights, options)", "conv2d(dst, x, weights, options)", "convolution of [b,h,w,c] with [kh,kw,c,o]"},
-    {"avg_pool(x, size, stride)", "avg_pool(dst, x, size, stride)", "mean of each window"},
+    {"conv_transpose2d(x, weights, options)", "conv_transpose2d(dst, x, weights, options)",
+     "the adjoint of conv2d in its image: [b,h,w,c] with [c,kh,kw,o]"},
+    {"avg_pool(x, size, stride), avg_pool(x, window)", "avg_pool(dst, x, size, stride), avg_pool(dst, x, window)",
+     "mean of each window"},
     {"softmax(x, axis)", "softmax(dst, x, axis)", "exp(x) / sum(exp(x)), without overflow"},
     {"log_softmax(x, axis)", "log_softmax(dst, x, axis)", "x - logsumexp(x)"},
     {"layer_norm(x, scale, shift, epsilon)", "layer_norm(dst, x, scale, shift, epsilon)",
      "(x - mean) / sqrt(variance + epsilon) over the last axis, times scale, plus shift"},
+    {"batch_norm(x, scale, shift, epsilon)", "batch_norm(dst, x, scale, shift, epsilon)",
+     "the same over all axes but the last"},
+    {"group_norm(x, groups, scale, shift, epsilon)", "group_norm(dst, x, groups, scale, shift, epsilon)",
+     "the same for each sample over its positions and the features of a group"},
+    {"instance_norm(x, scale, shift, epsilon)", "instance_norm(dst, x, scale, shift, epsilon)",
+     "the same for each feature of each sample over its positions"},
+    {"rms_norm(x, scale, epsilon)", "rms_norm(dst, x, scale, epsilon)",
+     "x / sqrt(mean of squares + epsilon) over the last axis, times scale"},
+    {"standardise(x, axes, epsilon)", nullptr, "(x - mean) / sqrt(variance + epsilon) over axes"},
+    {"dropout(x, probability, random)", "dropout(dst, x, probability, seed)",
+     "0 with the given probability, else x / (1 - probability)"},
     {"cross_entropy(logits, labels)", "cross_entropy(dst, logits, labels)", "mean of -log softmax(logits)[label]"},
     {"mse(prediction, target)", "mse(dst, prediction, target)", "mean squared difference"},
     {"huber(prediction, target, delta)", "huber(dst, prediction, target, delta)",
      "squared where the difference is below delta, linear beyond; not reduced"},
+    {"grad(loss, {x})", "gradient(dst, op, x, g), gradient(dst, op, a, b, g)",
+     "g times the derivative of an elementwise op, by its first operand: gradient(dst, tanh, x, g)"},
+    {"grad(loss, {x})", "gradient(dst, softmax, x, g, axis)", "the same for softmax and log_softmax"},
+    {"grad(loss, {x})", "conv2d_image_gradient(dst, g, weights, options)",
+     "of a convolution by its image; also conv1d_, conv_transpose2d_"},
+    {"grad(loss, {weights})", "conv2d_weights_gradient(dst, x, g, options)",
+     "of a convolution by its weights; also conv1d_, conv_transpose2d_"},
+    {"grad(loss, {x})", "max_pool_gradient(dst, x, g, window), avg_pool_gradient(dst, g, window)", "of the pools"},
     {nullptr, "copy(dst, x)", "x broadcast and converted to dst"},
     {nullptr, "apply(dst, x, f)", "a user's function of each element, in double: a plain loop, slow"},
 };
@@ -203,6 +227,41 @@ void print_compositions() {
     fmt::print("| {} | {} | {} |\n", code(c.traced, ""), code(c.eager, ""), cell(c.meaning));
 }
 
+// ---- names --------------------------------------------------------------------------------------------------------
+
+struct Name {
+  const char *elsewhere, *here;
+};
+
+const Name kNames[] = {
+    {"scalar forms: add a number, multiply by one", "any elementwise op: `mul(dst, x, 0.5)`"},
+    {"in-place forms: `x.add_(y)`", "the operand as its destination: `add(x, x, y)`, or `x += y`"},
+    {"axpy", "`add_scaled(dst, a, b, alpha)`"},
+    {"swish", "`silu`"},
+    {"clip", "`clamp(dst, x, low, high)`"},
+    {"gemm with transposed operands", "`matmul`, `matmul_nt`, `matmul_tn`"},
+    {"dot, vector and matrix norms", "`dot`, `norm(dst, x, axes)`"},
+    {"im2col, col2im", "`unfold`, `fold`"},
+    {"global average and max pool", "`mean(dst, x, {1, 2})`, `max(dst, x, {1, 2})`"},
+    {"deconvolution, transposed convolution", "`conv_transpose2d`"},
+    {"depthwise and grouped convolution", "`conv2d` with `ConvOptions::groups`"},
+    {"relu_backward, sigmoid_backward, ...", "`gradient(dst, relu, x, g)`"},
+    {"softmax_backward", "`gradient(dst, softmax, x, g)`"},
+    {"conv backward by data, by filter", "`conv2d_image_gradient`, `conv2d_weights_gradient`"},
+    {"map, vectorise: a function of one's own", "`apply(dst, x, f)`; in a step, ops and `custom_gradient`"},
+    {"reshape, slice, permute, transpose, broadcast", "views of `Array`: nothing is copied, no destination"},
+    {"index_add", "`scatter_add`"},
+    {"index_select, embedding", "`gather`"},
+};
+
+void print_names() {
+  fmt::print(
+      "\n## Which function is which\n"
+      "What other libraries call it, and what it is called here.\n\n"
+      "| there | here |\n|---|---|\n");
+  for (const Name& n : kNames) fmt::print("| {} | {} |\n", n.elsewhere, n.here);
+}
+
 }  // namespace
 
 int ops() {
@@ -214,6 +273,7 @@ int ops() {
   print_elementwise();
   print_structured();
   print_compositions();
+  print_names();
   return 0;
 }
 

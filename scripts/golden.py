@@ -96,7 +96,7 @@ def convs(p, x):
 
 
 def conv1d(p, x):
-    w = p["0.w"][0].permute(2, 1, 0)
+    w = p["0.w"].permute(2, 1, 0)
     x = torch.relu(F.conv1d(x.transpose(1, 2), w, p["0.b"]))
     x = F.avg_pool1d(x, 2).transpose(1, 2)
     return dense(p, "4", x.flatten(1))
@@ -174,7 +174,7 @@ NETS = {  # forward, parameters, input without batch, output without batch
     "lstm2": (lstm2, lstm_sizes(0, 4, 5) | lstm_sizes(1, 5, 6) | dense_sizes(2, 6, 5), (4, 4), (5,)),
     "gru": (gru, gru_sizes(0, 6, 8) | dense_sizes(1, 8, 3), (5, 6), (5, 3)),
     "convs": (convs, CONVS, (9, 9, 2), (3,)),
-    "conv1d": (conv1d, conv_sizes(0, 1, 3, 3, 4) | dense_sizes(4, 16, 5), (10, 3), (5,)),
+    "conv1d": (conv1d, {"0.w": (3, 3, 4), "0.b": (4,)} | dense_sizes(4, 16, 5), (10, 3), (5,)),
     "batchnorm": (batchnorm, BATCHNORM, (6,), (5,)),
     "norms": (norms, NORMS | dense_sizes(6, 64, 5), (6, 6, 2), (5,)),
     "attention": (attention, {"0.w": (9, 8)} | attention_sizes(1, 8) | dense_sizes(3, 48, 5), (6,), (5,)),

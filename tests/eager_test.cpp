@@ -127,14 +127,22 @@ std::vector<Structured> structured() {
       STRUCTURED(embedding_sum, ({random({4, 8}), indices({5, 3})}), x[0], x[1]),
       STRUCTURED(conv2d, ({image, random({3, 3, 3, 5}, 2)}), x[0], x[1]),
       STRUCTURED(conv2d, ({image, random({3, 2, 3, 4}, 2)}), x[0], x[1], ConvOptions{Padding::same, 2, 1}),
+      STRUCTURED(conv2d, ({image, random({3, 3, 3, 4}, 2)}), x[0], x[1], {.padding = 1}),
+      STRUCTURED(conv1d, ({random({2, 7, 3}), random({3, 3, 4}, 2)}), x[0], x[1], {.padding = 1, .stride = 2}),
+      STRUCTURED(conv_transpose2d, ({image, random({3, 3, 2, 4}, 2)}), x[0], x[1], {.stride = 2}),
       STRUCTURED(unfold, ({image}), x[0], kWindow),
       STRUCTURED(max_pool, ({image}), x[0], 2),
       STRUCTURED(max_pool, ({image}), x[0], kWindow),
       STRUCTURED(avg_pool, ({image}), x[0], 3, 1),
+      STRUCTURED(avg_pool, ({image}), x[0], kWindow),
       STRUCTURED(softmax, ({random({4, 9})}), x[0]),
       STRUCTURED(softmax, ({random({4, 9})}), x[0], 0),
       STRUCTURED(log_softmax, ({random({4, 9})}), x[0]),
       STRUCTURED(layer_norm, ({random({4, 9}), random({9}, 2), random({9}, 3)}), x[0], x[1], x[2]),
+      STRUCTURED(batch_norm, ({random({4, 3, 6}), random({6}, 2), random({6}, 3)}), x[0], x[1], x[2]),
+      STRUCTURED(group_norm, ({random({4, 3, 6}), random({6}, 2), random({6}, 3)}), x[0], 2, x[1], x[2]),
+      STRUCTURED(instance_norm, ({random({4, 3, 6}), random({6}, 2), random({6}, 3)}), x[0], x[1], x[2], 1e-3),
+      STRUCTURED(rms_norm, ({random({4, 9}), random({9}, 2)}), x[0], x[1]),
       STRUCTURED(cross_entropy, ({random({6, 4}), indices({6})}), x[0], x[1]),
       STRUCTURED(mse, ({random({6, 4}), random({6, 4}, 2)}), x[0], x[1]),
       STRUCTURED(huber, ({random({6, 4}), random({6, 4}, 2)}), x[0], x[1], 0.7),
@@ -236,6 +244,84 @@ TEST(Eager, ThoseWithoutATracedTwin) {
   add_scaled(y, y, w, -0.25);  // another number, the same plan
   EXPECT_TRUE(test::nearly_equal(y, v - 0.75 * w, 1e-6));
   EXPECT_TRUE(test::nearly_equal(add_scaled(v, w, 2), v + w + w, 1e-6));
+}
+
+TEST(Eager, DropoutOfASeed) {
+  const Array x = Array::ones({100, 50});
+  Array y = Array::empty({100, 50}), again = Array::empty({100, 50});
+  dropout(y, x, 0.25, 7);
+  dropout(again, x, 0.25, 7);
+  EXPECT_TRUE(identical(y, again));
+  EXPECT_FALSE(identical(y, dropout(x, 0.25, 8)));
+  const float kept = sum(cast(y > 0, DType::f32)).item<float>();
+  EXPECT_NEAR(kept / 5000, 0.75, 0.03);
+  EXPECT_EQ(max(y).item<float>(), 1 / 0.75f);
+  const AllocationCount count;
+  dropout(y, x, 0.25, 9);
+  EXPECT_EQ(count.now(), 0);
+  EXPECT_MESSAGE(dropout(x, 1, 0), "dropout: the probability must be at least 0 and less than 1, is 1.000000");
+}
+
+/// What grad() makes of sum(g * fn(in)), by one of the operands.
+Array by_grad(const std::vector<Array>& in, std::size_t by, const Array& g, const Traced& fn) {
+  return reference(in, [&](Tensors t) { return grad(sum(fn(t) * g), {t[by]})[0]; });
+}
+
+TEST(Eager, GradientsOfElementwiseOps) {
+  const Array x = random({5, 7}), g = random({5, 7}, 2);
+  Array dx = Array::empty({5, 7});
+  gradient(dx, tanh, x, g);
+  EXPECT_TRUE(test::nearly_equal(by_grad({x}, 0, g, [](Tensors t) { return tanh(t[0]); }), dx, 1e-5));
+  EXPECT_TRUE(identical(gradient(tanh, x, g), dx));
+  gradient(dx, wr::gelu, x, g);  // another op, not the plan of the first
+  EXPECT_TRUE(test::nearly_equal(by_grad({x}, 0, g, [](Tensors t) { return gelu(t[0]); }), dx, 1e-5));
+  gradient(dx, leaky_relu, x, 0.1, g);
+  EXPECT_TRUE(test::nearly_equal(by_grad({x}, 0, g, [](Tensors t) { return leaky_relu(t[0], 0.1); }), dx, 1e-5));
+  gradient(dx, softmax, x, g, 0);
+  EXPECT_TRUE(test::nearly_equal(by_grad({x}, 0, g, [](Tensors t) { return softmax(t[0], 0); }), dx, 1e-5));
+  const AllocationCount count;
+  gradient(dx, softmax, x, g, 0);
+  gradient(dx, leaky_relu, x, 0.1, g);
+  EXPECT_EQ(count.now(), 0);
+  EXPECT_MESSAGE(gradient(dx, exp, x, x.slice(0, 0, 2)), "gradient: the gradient must be f32[5,7], is f32[2,7]");
+}
+
+TEST(Eager, GradientsOfConvolutionsAndPools) {
+  const Array x = random({2, 7, 6, 3}), w = random({3, 3, 3, 4}, 2), g = random({2, 4, 3, 4}, 3);
+  const ConvOptions o{.padding = 1, .stride = 2};
+  const Traced conv = [&](Tensors t) { return conv2d(t[0], t[1], o); };
+  Array dx = Array::empty(x.shape()), dw = Array::empty(w.shape());
+  conv2d_image_gradient(dx, g, w, o);
+  EXPECT_TRUE(test::nearly_equal(by_grad({x, w}, 0, g, conv), dx, 1e-5));
+  conv2d_weights_gradient(dw, x, g, o);
+  EXPECT_TRUE(test::nearly_equal(by_grad({x, w}, 1, g, conv), dw, 1e-5));
+
+  const Array s = random({2, 7, 3}), v = random({3, 3, 4}, 2), h = random({2, 4, 4}, 3);
+  const Traced conv_1 = [&](Tensors t) { return conv1d(t[0], t[1], o); };
+  Array ds = Array::empty(s.shape()), dv = Array::empty(v.shape());
+  conv1d_image_gradient(ds, h, v, o);
+  EXPECT_TRUE(test::nearly_equal(by_grad({s, v}, 0, h, conv_1), ds, 1e-5));
+  conv1d_weights_gradient(dv, s, h, o);
+  EXPECT_TRUE(test::nearly_equal(by_grad({s, v}, 1, h, conv_1), dv, 1e-5));
+
+  const Array wide = random({2, 13, 11, 4}, 4);
+  const Traced transposed = [&](Tensors t) { return conv_transpose2d(t[0], t[1], o); };
+  conv_transpose2d_image_gradient(dx, wide, w, o);
+  EXPECT_TRUE(test::nearly_equal(by_grad({x, w}, 0, wide, transposed), dx, 1e-5));
+  conv_transpose2d_weights_gradient(dw, x, wide, o);
+  EXPECT_TRUE(test::nearly_equal(by_grad({x, w}, 1, wide, transposed), dw, 1e-5));
+
+  const Window window{3, 2, 2, 2, 1, 1, 1, 1, 0, 0};
+  const Array p = random({2, 4, 3, 3}, 3);
+  max_pool_gradient(dx, x, p, window);
+  EXPECT_TRUE(test::nearly_equal(by_grad({x}, 0, p, [&](Tensors t) { return max_pool(t[0], window); }), dx, 1e-5));
+  avg_pool_gradient(dx, p, window);
+  EXPECT_TRUE(test::nearly_equal(by_grad({x}, 0, p, [&](Tensors t) { return avg_pool(t[0], window); }), dx, 1e-5));
+  const AllocationCount count;
+  conv2d_image_gradient(dx, g, w, o);
+  conv2d_weights_gradient(dw, x, g, o);
+  max_pool_gradient(dx, x, p, window);
+  EXPECT_EQ(count.now(), 0);
 }
 
 TEST(Eager, EveryTypeThatTheTableOfOpsNames) {

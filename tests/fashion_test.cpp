@@ -147,28 +147,45 @@ TEST(Pictures, PngIsReadBackAndRefusedWhenCut) {
   const std::string png = encode_png(picture), file = temporary("picture");
   const auto write = [&](const std::string& bytes) { std::ofstream(file, std::ios::binary) << bytes; };
   write(png);
-  EXPECT_EQ(read_picture(file).grey, picture.grey);
+  EXPECT_EQ(read_pictures(file).at(0).grey, picture.grey);
   for (std::size_t size = 0; size < png.size(); size += 3) {
     write(png.substr(0, size));
-    EXPECT_THROW(read_picture(file), Error) << size;
+    EXPECT_THROW(read_pictures(file).at(0), Error) << size;
   }
   for (std::size_t i = 0; i < png.size(); i += 2) {  // signature, sizes, checksums: one flipped bit is always noticed
     std::string bad = png;
     bad[i] = static_cast<char>(bad[i] ^ 1);
     write(bad);
-    EXPECT_THROW(read_picture(file), Error) << i;
+    EXPECT_THROW(read_pictures(file).at(0), Error) << i;
   }
 }
 
 TEST(Pictures, PgmAndResize) {
   const std::string file = temporary("pgm");
   std::ofstream(file) << "P2\n# two by two\n2 2\n100\n0 100 100 0\n";
-  const Picture p = read_picture(file);
+  const Picture p = read_pictures(file).at(0);
   EXPECT_EQ(p.grey, (std::vector<std::uint8_t>{0, 255, 255, 0}));
   EXPECT_EQ(resized(p, 1, 1).grey, (std::vector<std::uint8_t>{128}));
   EXPECT_EQ(resized(resized(p, 28, 28), 2, 2).grey, p.grey);
   std::ofstream(file) << "P5 99999999 99999999 255\n";
-  EXPECT_NE(message_of([&] { read_picture(file); }).find("expected 1 to"), std::string::npos);
+  EXPECT_NE(message_of([&] { read_pictures(file).at(0); }).find("expected 1 to"), std::string::npos);
+}
+
+TEST(Pictures, ArraysOfOneOrSeveral) {
+  const std::string file = temporary("pictures.npy");
+  const Array two = digits().test.x.slice(0, 0, 2).contiguous();
+  data::write_npy(file, two);
+  ASSERT_EQ(read_pictures(file).size(), 2u);
+  EXPECT_EQ(read_pictures(file)[1].grey, two.select(0, 1).to_vector<std::uint8_t>());
+  data::write_npy(file, two.astype(DType::f32).expand_dims(3) / 255);
+  ASSERT_EQ(read_pictures(file).size(), 2u);
+  EXPECT_EQ(read_pictures(file)[1].grey, two.select(0, 1).to_vector<std::uint8_t>());
+  data::write_npy(file, two.select(0, 0));
+  EXPECT_EQ(read_pictures(file).size(), 1u);
+  data::write_npy(file, Array::full({2, 2}, 256, DType::i32));
+  EXPECT_NE(message_of([&] { read_pictures(file); }).find("a pixel is 256; expected 0 to 255"), std::string::npos);
+  data::write_npy(file, Array::zeros({2}));
+  EXPECT_NE(message_of([&] { read_pictures(file); }).find("is f32[2]; expected a picture"), std::string::npos);
 }
 
 TEST(Report, HoldsEverythingAndNothingFromOutside) {
@@ -219,11 +236,93 @@ pid_t start(const std::vector<std::string>& arguments, int& output) {
   return child;
 }
 
-TEST(TrainProgram, CtrlCSavesAndSaysHowToResume) {
-  const std::string folder = temporary("data"), file = temporary("stopped.safetensors");
+/// A folder with the digits in MNIST's four files.
+std::string digits_folder() {
+  const std::string folder = temporary("data");
   std::filesystem::create_directories(folder);
   write_idx(folder, "train", digits().train);
   write_idx(folder, "t10k", digits().test);
+  return folder;
+}
+
+struct Said {
+  int code;
+  std::string text;
+};
+Said run_program(const std::string& arguments) {
+  std::FILE* pipe = popen(("\"" WINDROW_PROGRAM "\" " + arguments + " 2>&1").c_str(), "r");
+  if (!pipe) return {-1, "popen failed"};
+  std::string text;
+  char buffer[4096];
+  while (const auto n = std::fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, n);
+  return {WEXITSTATUS(pclose(pipe)), text};
+}
+
+TEST(Program, MistakesOfItsUserAreNamed) {
+  const std::string folder = digits_folder(), model = temporary("model.safetensors");
+  const std::string train = "train fashion --net softmax --epochs 1 --threads 1 --data " + folder;
+  const Said trained = run_program(train + " --save " + model);
+  ASSERT_EQ(trained.code, 0) << trained.text;
+  const std::string cut = temporary("cut.safetensors"), other = temporary("other.safetensors");
+  std::filesystem::copy_file(model, cut, std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::resize_file(cut, std::filesystem::file_size(cut) - 1);
+  write_safetensors(other, {{"w", Array::zeros({3})}});
+  data::write_npy(temporary("line.npy"), Array::zeros({7}));
+  const struct {
+    std::string arguments;
+    int code;
+    std::vector<std::string> parts;
+  } cases[] = {
+      {"train fashion --threads 0", 2, {"--threads", "0"}},
+      {"train fashion --epochz 3", 2, {"--epochz"}},
+      {"train fashion --net foo", 2, {"'foo'", "cnn"}},
+      {"train fashion --lr quick", 2, {"lr is 'quick'", "number"}},
+      {"train fashion --data " + folder + "/none", 1, {folder + "/none", "train-images"}},
+      {train + " --save /no/such/folder/x", 1, {"--save", "/no/such/folder"}},
+      {train + " --resume " + folder + "/none", 1, {"none", "No such file"}},
+      {train + " --resume " + cut, 1, {cut, "byte"}},
+      {train + " --resume " + other, 1, {other}},
+      {"train fashion --net mlp --resume " + model, 1, {"net", "softmax", "mlp"}},
+      {"eval " + folder, 1, {folder, "not a regular file"}},
+      {"eval " + cut, 1, {cut, "byte"}},
+      {"eval " + other, 1, {other}},
+      {"predict " + model + " " + model, 1, {"none of PGM"}},
+      {"predict " + model + " " + temporary("line.npy"), 1, {"f32[7]", "[height, width]"}},
+      {"predict " + model + " " + folder + "/none.png", 1, {"none.png", "cannot be opened"}},
+  };
+  for (const auto& c : cases) {
+    const Said said = run_program(c.arguments);
+    EXPECT_EQ(said.code, c.code) << c.arguments << "\n" << said.text;
+    for (const std::string& part : c.parts)
+      EXPECT_NE(said.text.find(part), std::string::npos) << c.arguments << "\nsaid: " << said.text << "not: " << part;
+    EXPECT_LE(std::count(said.text.begin(), said.text.end(), '\n'), 2) << c.arguments << "\n" << said.text;
+  }
+  const Said several = run_program("predict " + model + " --most 3 --json " + folder + "/t10k-images-idx3-ubyte");
+  EXPECT_EQ(several.code, 0) << several.text;
+  EXPECT_EQ(std::count(several.text.begin(), several.text.end(), '{'), 3) << several.text;
+}
+
+/// A limit on the size of files is what a full disk looks like to a program.
+TEST(Program, AFullDiskLeavesTheOldCheckpoint) {
+  const std::string folder = digits_folder(), model = temporary("full.safetensors");
+  const std::string train = "train fashion --net softmax --threads 1 --data " + folder + " --save " + model;
+  ASSERT_EQ(run_program(train + " --epochs 1").code, 0);
+  const std::string before = read_safetensors_header(model).metadata.at("step");
+  const std::string limited = "trap '' XFSZ; ulimit -f 8; exec \"" WINDROW_PROGRAM "\" " + train + " --epochs 2";
+  const std::string log = temporary("full.log");
+  const int status = std::system(("sh -c '" + limited + "' >" + log + " 2>&1").c_str());
+  std::ifstream in(log);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_EQ(WEXITSTATUS(status), 1) << text;
+  EXPECT_NE(text.find(model), std::string::npos) << text;
+  EXPECT_NE(text.find("File too large"), std::string::npos) << text;
+  EXPECT_EQ(read_safetensors_header(model).metadata.at("step"), before);
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(model).parent_path()))
+    EXPECT_EQ(entry.path().string().find(model + "."), std::string::npos) << "left behind: " << entry.path();
+}
+
+TEST(TrainProgram, CtrlCSavesAndSaysHowToResume) {
+  const std::string folder = digits_folder(), file = temporary("stopped.safetensors");
   int output = -1;
   const pid_t child =
       start({"train", "fashion", "--net", "mlp", "--epochs", "1000000", "--data", folder, "--save", file}, output);

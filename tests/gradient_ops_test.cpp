@@ -199,7 +199,7 @@ TEST(WindowGradient, UnfoldAndFold) {
 }
 
 TEST(WindowGradient, Conv2d) {
-  for (Padding padding : {Padding::valid, Padding::same})
+  for (Padding padding : {Padding::valid, Padding::same, Padding(1)})
     for (std::int64_t stride : {1, 2})
       for (std::int64_t dilation : {1, 2})
         EXPECT_TRUE(check_gradient(
@@ -207,9 +207,110 @@ TEST(WindowGradient, Conv2d) {
               return conv2d(x[0], x[1], {padding, stride, dilation});
             },
             {smooth_array({2, 5, 6, 2}), smooth_array({2, 3, 2, 3}, 1)}))
-            << static_cast<int>(padding) << " stride " << stride << " dilation " << dilation;
+            << padding.each_side << " stride " << stride << " dilation " << dilation;
   EXPECT_TRUE(check_gradient([](const List& x) { return conv2d(x[0], x[1]); },
                              {smooth_array({2, 3, 3, 2}), smooth_array({1, 1, 2, 3}, 1)}));
+}
+
+TEST(WindowGradient, Conv1dTransposedAndGrouped) {
+  EXPECT_TRUE(check_gradient([](const List& x) { return conv1d(x[0], x[1], {.padding = 2, .stride = 2}); },
+                             {smooth_array({2, 6, 2}), smooth_array({3, 2, 3}, 1)}));
+  EXPECT_TRUE(check_gradient([](const List& x) { return conv_transpose2d(x[0], x[1], {.padding = 1, .stride = 2}); },
+                             {smooth_array({2, 3, 2, 2}), smooth_array({2, 3, 3, 2}, 1)}));
+  EXPECT_TRUE(check_gradient([](const List& x) { return conv2d(x[0], x[1], {.padding = 1, .groups = 2}); },
+                             {smooth_array({2, 4, 3, 4}), smooth_array({3, 2, 2, 2}, 1)}));
+}
+
+TEST(NormGradient, EachKind) {
+  const std::vector<Array> in{smooth_array({3, 2, 4}), smooth_array({4}, 1), smooth_array({4}, 2)};
+  EXPECT_TRUE(check_gradient([](const List& x) { return square(batch_norm(x[0], x[1], x[2])); }, in));
+  EXPECT_TRUE(check_gradient([](const List& x) { return square(group_norm(x[0], 2, x[1], x[2])); }, in));
+  EXPECT_TRUE(check_gradient([](const List& x) { return square(instance_norm(x[0], x[1], x[2])); }, in));
+  EXPECT_TRUE(check_gradient([](const List& x) { return square(rms_norm(x[0], x[1])) + x[2]; }, in));
+  EXPECT_TRUE(check_gradient([](const List& x) { return square(layer_norm(x[0], {}, x[2])) * x[1]; }, in));
+}
+
+// ---- gradients of the user's ---------------------------------------------------------------------------------------
+
+TEST(CustomGradient, TheRuleReplacesTheOpsOwn) {
+  const Array x = smooth_array({3, 4});
+  const auto results = test::run_once(
+      [](const List& in) {
+        const Tensor rounded = custom_gradient(round(in[0]), in[0], [](auto&, auto&, auto& g) { return 3 * g; });
+        return List{rounded, grad(sum(rounded * in[0]), {in[0]})[0]};
+      },
+      {x});
+  EXPECT_TRUE(allclose(results[0], round(x)));
+  EXPECT_TRUE(allclose(results[1], round(x) + 3 * x));
+}
+
+TEST(CustomGradient, ARightRuleAgreesWithDifferences) {
+  // Mish, and a product of two arguments; of both orders, since the rules are made of ops.
+  EXPECT_TRUE(check_gradient(
+      [](const List& in) {
+        return custom_gradient(in[0] * tanh(softplus(in[0])), in[0], [](auto& x, auto& y, auto& g) {
+          const Tensor t = y / x;
+          return g * (t + x * (1 - t * t) * sigmoid(x));
+        });
+      },
+      {smooth_array({2, 5})}));
+  EXPECT_TRUE(check_gradient(
+      [](const List& in) {
+        return custom_gradient(in[0] * in[1], in, [](auto& x, auto&, auto& g) { return List{g * x[1], g * x[0]}; });
+      },
+      {smooth_array({2, 5}), smooth_array({2, 5}, 1)}));
+}
+
+TEST(CustomGradient, AnEmptyTensorStopsTheGradient) {
+  const auto results = test::run_once(
+      [](const List& in) {
+        const Tensor y = custom_gradient(in[0] * in[1], in, [](auto& x, auto&, auto& g) {
+          return List{g * x[1], Tensor()};
+        });
+        return grad(sum(y), in);
+      },
+      {smooth_array({4}), smooth_array({4}, 1)});
+  EXPECT_TRUE(identical(results[0], smooth_array({4}, 1)));
+  EXPECT_TRUE(identical(results[1], Array::zeros({4}, DType::f64)));
+}
+
+TEST(CustomGradient, AnOpThatIsNotDifferentiatedCostsNothing) {
+  const auto plain = compile([](const Tensor& x) { return exp(x); }, f32(4));
+  const auto custom = compile(
+      [](const Tensor& x) { return custom_gradient(exp(x), x, [x](auto&, auto&, auto&) { return x; }); }, f32(4));
+  EXPECT_EQ(custom.graph(), plain.graph());
+}
+
+TEST(CustomGradient, InACheckpointItsArgumentsAreComputedAgain) {
+  EXPECT_TRUE(check_gradient(
+      [](const List& in) {
+        return checkpoint(
+            [](const Tensor& x) {
+              const Tensor e = exp(x);
+              return custom_gradient(square(e), e, [](auto& a, auto&, auto& g) { return 2 * g * a; });
+            },
+            in[0]);
+      },
+      {smooth_array({2, 3})}));
+}
+
+TEST(CustomGradient, MistakesAreNamed) {
+  const auto message = [](const GradientRule& rule) -> std::string {
+    try {
+      compile([&](const Tensor& x) { return grad(sum(custom_gradient(exp(x), std::vector<Tensor>{x}, rule)), {x})[0]; },
+              f32(4));
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_NE(message([](auto&, auto&, auto&) { return List{}; }).find("1 arguments, the rule gives 0"),
+            std::string::npos);
+  EXPECT_NE(message([](auto&, auto&, auto& g) {
+              return List{sum(g)};
+            }).find("custom_gradient: argument 0 is f32[4], the rule's gradient f32[]"),
+            std::string::npos);
+  EXPECT_NE(message({}).find("custom_gradient: the rule is empty"), std::string::npos);
 }
 
 TEST(WindowGradient, Pools) {

@@ -32,7 +32,10 @@ struct Extent {
 };
 Extent extent(Index size, Index kernel, const ConvLayerOptions& o) {
   const Index reach = (kernel - 1) * o.dilation + 1;
-  if (o.padding == Padding::valid) return {(size - reach) / o.stride + 1, 0};
+  if (!(o.padding == Padding::same)) {
+    const Index each = o.padding.each_side;
+    return {(size + 2 * each - reach) / o.stride + 1, each};
+  }
   const Index outputs = (size + o.stride - 1) / o.stride;
   return {outputs, std::max<Index>(0, (outputs - 1) * o.stride + reach - size) / 2};
 }
@@ -59,7 +62,7 @@ Array plain_conv(const Array& x, const Array& w, const Array& bias, const ConvLa
 
 TEST(Conv2D, AgreesWithALoop) {
   const Array x = smooth_array({2, 7, 6, 4});
-  for (const Padding padding : {Padding::valid, Padding::same})
+  for (const Padding padding : {Padding::valid, Padding::same, Padding(1)})
     for (const Index stride : {1, 2, 3})
       for (const Index dilation : {1, 2})
         for (const Index groups : {1, 2, 4})
@@ -78,9 +81,10 @@ TEST(Conv2D, AgreesWithALoop) {
 
 TEST(Conv1D, AgreesWithALoop) {
   const Array x = smooth_array({2, 9, 4});
-  for (const Padding padding : {Padding::valid, Padding::same})
+  for (const Padding padding : {Padding::valid, Padding::same, Padding(2)})
     for (const Index stride : {1, 2})
       for (const Index groups : {1, 2}) {
+        if (padding == Padding(2) && stride == 2) continue;  // the loop's only row would be one of padding
         const ConvLayerOptions o{.padding = padding,
                                  .stride = stride,
                                  .dilation = 2,
@@ -88,15 +92,18 @@ TEST(Conv1D, AgreesWithALoop) {
                                  .biases = init::normal(),
                                  .dtype = DType::f64};
         const Conv1D layer(4, 6, 3, o);
-        const Array expected = plain_conv(x.expand_dims(1), layer.w.value(), layer.b.value(), o);
-        expect_equal(run(layer, x), expected.squeeze(1).contiguous(), layer.kind());
+        const Index above = std::max<Index>(0, o.padding.each_side);  // the loop pads the height, which is 1, too
+        const Array expected = plain_conv(x.expand_dims(1), layer.w.value().expand_dims(0), layer.b.value(), o);
+        expect_equal(run(layer, x), expected.slice(1, above, above + 1).squeeze(1).contiguous(), layer.kind());
       }
 }
 
 /// Each input element adds its weights to the image, where they fall into it.
 Array plain_transposed(const Array& x, const Array& w, const ConvLayerOptions& o) {
   const Index size = w.size(1), reach = (size - 1) * o.dilation + 1;
-  const auto grown = [&](Index n) { return o.padding == Padding::same ? n * o.stride : (n - 1) * o.stride + reach; };
+  const auto grown = [&](Index n) {
+    return o.padding == Padding::same ? n * o.stride : (n - 1) * o.stride + reach - 2 * o.padding.each_side;
+  };
   Array y = Array::zeros({x.size(0), grown(x.size(1)), grown(x.size(2)), w.size(3)}, DType::f64);
   const Index top = extent(y.size(1), size, o).before, left = extent(y.size(2), size, o).before;
   for (Index b = 0; b < x.size(0); ++b)
@@ -115,10 +122,11 @@ Array plain_transposed(const Array& x, const Array& w, const ConvLayerOptions& o
 
 TEST(ConvTranspose2D, AgreesWithALoop) {
   const Array x = smooth_array({2, 4, 3, 3});
-  for (const Padding padding : {Padding::valid, Padding::same})
+  for (const Padding padding : {Padding::valid, Padding::same, Padding(1)})
     for (const Index stride : {1, 2, 3})
       for (const Index dilation : {1, 2})
         for (const Index size : {1, 2, 3, 4}) {
+          if (padding == Padding(1) && size == 1 && stride == 1) continue;  // a border of zeros would be taken away
           const ConvLayerOptions o{.padding = padding, .stride = stride, .dilation = dilation, .dtype = DType::f64};
           const ConvTranspose2D layer(3, 2, size, o);
           expect_equal(run(layer, x), plain_transposed(x, layer.w.value(), o), layer.kind());

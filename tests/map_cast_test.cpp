@@ -10,45 +10,11 @@
 #include <vector>
 
 #include "backend/cpu/map.h"
+#include "elements.h"
 #include "guarded_memory.h"
 
 namespace wr::cpu {
 namespace {
-
-constexpr DType kTypes[] = {DType::f32, DType::f64, DType::i32, DType::u8, DType::boolean};
-
-double read(DType dtype, const void* p, std::int64_t i) {
-  switch (dtype) {
-    case DType::f32:
-      return static_cast<const float*>(p)[i];
-    case DType::f64:
-      return static_cast<const double*>(p)[i];
-    case DType::i32:
-      return static_cast<const std::int32_t*>(p)[i];
-    default:
-      return static_cast<const std::uint8_t*>(p)[i];
-  }
-}
-
-void write(DType dtype, void* p, std::int64_t i, double value) {
-  switch (dtype) {
-    case DType::f32:
-      static_cast<float*>(p)[i] = static_cast<float>(value);
-      break;
-    case DType::f64:
-      static_cast<double*>(p)[i] = value;
-      break;
-    case DType::i32:
-      static_cast<std::int32_t*>(p)[i] = static_cast<std::int32_t>(value);
-      break;
-    case DType::u8:
-      static_cast<std::uint8_t*>(p)[i] = static_cast<std::uint8_t>(value);
-      break;
-    case DType::boolean:
-      static_cast<std::uint8_t*>(p)[i] = value != 0;
-      break;
-  }
-}
 
 /// What a cast to the type gives for a value read as double.
 double converted(DType to, double x) {

@@ -11,14 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "elements.h"
 #include "guarded_memory.h"
 
 namespace wr::cpu {
 namespace {
 
 using ops::Elementwise;
-
-constexpr DType kTypes[] = {DType::f32, DType::f64, DType::i32, DType::u8, DType::boolean};
 
 struct Case {
   Elementwise op;
@@ -39,36 +38,6 @@ std::vector<Case> all_cases() {
         if (find_map(static_cast<Elementwise>(op), dtype, target))
           cases.push_back({static_cast<Elementwise>(op), dtype, target});
   return cases;
-}
-
-double read(DType dtype, const void* p, std::int64_t i) {
-  switch (dtype) {
-    case DType::f32:
-      return static_cast<const float*>(p)[i];
-    case DType::f64:
-      return static_cast<const double*>(p)[i];
-    case DType::i32:
-      return static_cast<const std::int32_t*>(p)[i];
-    default:
-      return static_cast<const std::uint8_t*>(p)[i];
-  }
-}
-
-void write(DType dtype, void* p, std::int64_t i, double value) {
-  switch (dtype) {
-    case DType::f32:
-      static_cast<float*>(p)[i] = static_cast<float>(value);
-      break;
-    case DType::f64:
-      static_cast<double*>(p)[i] = value;
-      break;
-    case DType::i32:
-      static_cast<std::int32_t*>(p)[i] = static_cast<std::int32_t>(std::lround(value));
-      break;
-    default:
-      static_cast<std::uint8_t*>(p)[i] = static_cast<std::uint8_t>(std::lround(value));
-      break;
-  }
 }
 
 DType result_type(const Case& c) { return ops::row_of(c.op).to_bool ? DType::boolean : c.dtype; }

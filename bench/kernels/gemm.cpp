@@ -1,7 +1,6 @@
 // GFLOP/s of every matrix multiplication kernel that can serve each of the usual shapes, on one core.
 // Usage: gemm [f32|f64] [MxKxN[t|u][+] ...]   t: A transposed, u: B transposed, +: accumulate.
-// Each figure is the best of many short blocks, for machines that others use at the same time. docs/gemm.md says how to
-// build it: a program of its own, so that it needs nothing but the kernels.
+// Each figure is the best of many short blocks, for machines that others use at the same time.
 #include <time.h>
 
 #include <algorithm>

@@ -240,7 +240,7 @@ class Dropout : public Module {
 };
 
 struct ConvLayerOptions {
-  Padding padding = Padding::valid;
+  Padding padding = Padding::valid;  // or Padding::same, or a number of zeros on every side
   std::int64_t stride = 1, dilation = 1;
   std::int64_t groups = 1;  // Conv1D and Conv2D: each group of outputs sees its own group of inputs
   bool bias = true;
@@ -260,7 +260,7 @@ class Conv2D : public Module {
   ConvLayerOptions options_;
   std::int64_t in_;
 };
-/// [b,t,in] to [b,t',out]; w [1, size, in / groups, out].
+/// [b,t,in] to [b,t',out]; w [size, in / groups, out].
 class Conv1D : public Module {
  public:
   Conv1D(std::int64_t in, std::int64_t out, std::int64_t size, const ConvLayerOptions& options = {}, WINDROW_WHERE);
@@ -272,8 +272,7 @@ class Conv1D : public Module {
   ConvLayerOptions options_;
   std::int64_t in_;
 };
-/// The adjoint of a Conv2D from out to in: [b,h,w,in] to [b,h',w',out], h' = (h - 1) stride + (size - 1) dilation + 1,
-/// or h stride with Padding::same; w [in, size, size, out].
+/// The adjoint of a Conv2D from out to in, as conv_transpose2d() has it; w [in, size, size, out].
 class ConvTranspose2D : public Module {
  public:
   ConvTranspose2D(std::int64_t in, std::int64_t out, std::int64_t size, const ConvLayerOptions& options = {},
@@ -286,9 +285,10 @@ class ConvTranspose2D : public Module {
   ConvLayerOptions options_;
 };
 
-/// Over images [b,h,w,c] or sequences [b,t,c]; the stride is the size where none is given.
-Lambda MaxPool(std::int64_t size, std::int64_t stride = 0);
-Lambda AvgPool(std::int64_t size, std::int64_t stride = 0);
+/// Over images [b,h,w,c] or sequences [b,t,c]; the stride is the size where none is given. What pads a maximum is less
+/// than any number, what pads a mean is 0 and counts.
+Lambda MaxPool(std::int64_t size, std::int64_t stride = 0, Padding padding = Padding::valid);
+Lambda AvgPool(std::int64_t size, std::int64_t stride = 0, Padding padding = Padding::valid);
 /// [b, ..., c] to [b, c].
 Lambda GlobalMaxPool();
 Lambda GlobalAvgPool();
@@ -308,7 +308,6 @@ class Norm : public Module {
  protected:
   Norm(std::string name, std::int64_t width, const NormOptions& options, bool shifted, const Where& where);
   void expect_width(const Tensor& x, int least_rank, const Where& where) const;
-  Tensor scaled(const Tensor& normal, const Where& where) const;
   std::string name_;
   std::int64_t width_;
   NormOptions options_;
@@ -320,6 +319,7 @@ class BatchNorm : public Norm {
   State mean, variance;  // running; the variance of n values over n - 1, as PyTorch has it
 
  private:
+  Tensor by_running_statistics(const Tensor& x, const Where& where) const;
   Tensor forward(const Tensor& x, Mode mode, const Where& where) const override;
 };
 /// Over the last axis.

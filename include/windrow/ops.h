@@ -192,6 +192,11 @@ Array embedding_sum(const Array& table, const Array& indices, WINDROW_WHERE);
 // ---- windows over images ------------------------------------------------------------------------------------------
 void conv2d(Destination dst, const Array& x, const Array& weights, const ConvOptions& options = {}, WINDROW_WHERE);
 Array conv2d(const Array& x, const Array& weights, const ConvOptions& options = {}, WINDROW_WHERE);
+void conv1d(Destination dst, const Array& x, const Array& weights, const ConvOptions& options = {}, WINDROW_WHERE);
+Array conv1d(const Array& x, const Array& weights, const ConvOptions& options = {}, WINDROW_WHERE);
+void conv_transpose2d(Destination dst, const Array& x, const Array& weights, const ConvOptions& options = {},
+                      WINDROW_WHERE);
+Array conv_transpose2d(const Array& x, const Array& weights, const ConvOptions& options = {}, WINDROW_WHERE);
 void unfold(Destination dst, const Array& x, const Window& window, WINDROW_WHERE);
 Array unfold(const Array& x, const Window& window, WINDROW_WHERE);
 /// dst is the image.
@@ -203,6 +208,8 @@ void max_pool(Destination dst, const Array& x, const Window& window, WINDROW_WHE
 Array max_pool(const Array& x, const Window& window, WINDROW_WHERE);
 void avg_pool(Destination dst, const Array& x, std::int64_t size, std::int64_t stride = 0, WINDROW_WHERE);
 Array avg_pool(const Array& x, std::int64_t size, std::int64_t stride = 0, WINDROW_WHERE);
+void avg_pool(Destination dst, const Array& x, const Window& window, WINDROW_WHERE);
+Array avg_pool(const Array& x, const Window& window, WINDROW_WHERE);
 
 // ---- compositions -------------------------------------------------------------------------------------------------
 void softmax(Destination dst, const Array& x, int axis = -1, WINDROW_WHERE);
@@ -212,12 +219,54 @@ Array log_softmax(const Array& x, int axis = -1, WINDROW_WHERE);
 void layer_norm(Destination dst, const Array& x, const Array& scale, const Array& shift, double epsilon = 1e-5,
                 WINDROW_WHERE);
 Array layer_norm(const Array& x, const Array& scale, const Array& shift, double epsilon = 1e-5, WINDROW_WHERE);
+void batch_norm(Destination dst, const Array& x, const Array& scale, const Array& shift, double epsilon = 1e-5,
+                WINDROW_WHERE);
+Array batch_norm(const Array& x, const Array& scale, const Array& shift, double epsilon = 1e-5, WINDROW_WHERE);
+void group_norm(Destination dst, const Array& x, std::int64_t groups, const Array& scale, const Array& shift,
+                double epsilon = 1e-5, WINDROW_WHERE);
+Array group_norm(const Array& x, std::int64_t groups, const Array& scale, const Array& shift, double epsilon = 1e-5,
+                 WINDROW_WHERE);
+void instance_norm(Destination dst, const Array& x, const Array& scale, const Array& shift, double epsilon = 1e-5,
+                   WINDROW_WHERE);
+Array instance_norm(const Array& x, const Array& scale, const Array& shift, double epsilon = 1e-5, WINDROW_WHERE);
+void rms_norm(Destination dst, const Array& x, const Array& scale, double epsilon = 1e-5, WINDROW_WHERE);
+Array rms_norm(const Array& x, const Array& scale, double epsilon = 1e-5, WINDROW_WHERE);
+/// The same seed gives the same mask.
+void dropout(Destination dst, const Array& x, double probability, std::int32_t seed, WINDROW_WHERE);
+Array dropout(const Array& x, double probability, std::int32_t seed, WINDROW_WHERE);
 void cross_entropy(Destination dst, const Array& logits, const Array& labels, WINDROW_WHERE);
 Array cross_entropy(const Array& logits, const Array& labels, WINDROW_WHERE);
 void mse(Destination dst, const Array& prediction, const Array& target, WINDROW_WHERE);
 Array mse(const Array& prediction, const Array& target, WINDROW_WHERE);
 void huber(Destination dst, const Array& prediction, const Array& target, double delta = 1, WINDROW_WHERE);
 Array huber(const Array& prediction, const Array& target, double delta = 1, WINDROW_WHERE);
+
+// ---- gradients ----------------------------------------------------------------------------------------------------
+// Of sum(g * op(x)), by the op's first operand where nothing else is said. Inside a step, use grad().
+using UnaryOp = Tensor (*)(const Tensor&, std::source_location);
+using BinaryOp = Tensor (*)(const Operand&, const Operand&);
+using AxisOp = Tensor (*)(const Tensor&, int, std::source_location);
+/// Of any elementwise op: gradient(dx, wr::tanh, x, g), gradient(dx, wr::leaky_relu, x, 0.1, g).
+void gradient(Destination dst, UnaryOp op, const Array& x, const Array& g, WINDROW_WHERE);
+Array gradient(UnaryOp op, const Array& x, const Array& g, WINDROW_WHERE);
+void gradient(Destination dst, BinaryOp op, const ArrayOperand& a, const ArrayOperand& b, const Array& g,
+              WINDROW_WHERE);
+Array gradient(BinaryOp op, const ArrayOperand& a, const ArrayOperand& b, const Array& g, WINDROW_WHERE);
+/// Of softmax and log_softmax.
+void gradient(Destination dst, AxisOp op, const Array& x, const Array& g, int axis = -1, WINDROW_WHERE);
+Array gradient(AxisOp op, const Array& x, const Array& g, int axis = -1, WINDROW_WHERE);
+/// By the image, whose shape is dst's, and by the weights, whose shape is dst's.
+#define WINDROW_EAGER_CONV_GRADIENTS(conv)                                                                           \
+  void conv##_image_gradient(Destination dst, const Array& g, const Array& weights, const ConvOptions& options = {}, \
+                             WINDROW_WHERE);                                                                         \
+  void conv##_weights_gradient(Destination dst, const Array& x, const Array& g, const ConvOptions& options = {},     \
+                               WINDROW_WHERE);
+WINDROW_EAGER_CONV_GRADIENTS(conv1d)
+WINDROW_EAGER_CONV_GRADIENTS(conv2d)
+WINDROW_EAGER_CONV_GRADIENTS(conv_transpose2d)
+#undef WINDROW_EAGER_CONV_GRADIENTS
+void max_pool_gradient(Destination dst, const Array& x, const Array& g, const Window& window, WINDROW_WHERE);
+void avg_pool_gradient(Destination dst, const Array& g, const Window& window, WINDROW_WHERE);
 
 // ---- operators ----------------------------------------------------------------------------------------------------
 #define WINDROW_EAGER_OPERATOR(symbol, name)                                                 \

@@ -55,6 +55,8 @@ class State {
   explicit State(const Array& initial, std::string name = "");
 
   const std::string& name() const;
+  /// For describe(), errors and checkpoints.
+  void rename(const std::string& name) const;
   const Spec& spec() const;
   const Shape& shape() const { return spec().shape; }
   /// A copy of the current value.
@@ -187,21 +189,43 @@ struct Window {
   std::int64_t stride_h = 1, stride_w = 1;
   std::int64_t dilation_h = 1, dilation_w = 1;
   std::int64_t pad_top = 0, pad_bottom = 0, pad_left = 0, pad_right = 0;
+  friend bool operator==(const Window&, const Window&) = default;
 };
-enum class Padding { valid, same };
+/// What stands round an image: this many zeros on every side (none for Padding::valid), or with Padding::same as many
+/// as make the result as large as the image, divided by the stride and rounded up; an odd one comes after.
+struct Padding {
+  static const Padding valid, same;
+  constexpr Padding(std::int64_t zeros = 0) : each_side(zeros) {}  // NOLINT(google-explicit-constructor)
+  std::int64_t each_side;
+  friend bool operator==(const Padding&, const Padding&) = default;
+};
+inline constexpr Padding Padding::valid{0};
+inline constexpr Padding Padding::same{INT64_MIN};
+
 struct ConvOptions {
   Padding padding = Padding::valid;
   std::int64_t stride = 1;
   std::int64_t dilation = 1;
+  std::int64_t groups = 1;  // each group of outputs sees its own group of inputs
 };
-/// x [b,h,w,c] with weights [kh,kw,c,o] gives [b,h',w',o].
+/// The window of a kernel of this size on an image of this size, padded as the options say.
+Window window_on(std::int64_t height, std::int64_t width, std::int64_t kernel_height, std::int64_t kernel_width,
+                 const ConvOptions& options = {});
+/// x [b,h,w,c] with weights [kh,kw,c / groups,o] gives [b,h',w',o].
 Tensor conv2d(const Tensor& x, const Tensor& weights, const ConvOptions& options = {}, WINDROW_WHERE);
+/// x [b,t,c] with weights [k,c / groups,o] gives [b,t',o].
+Tensor conv1d(const Tensor& x, const Tensor& weights, const ConvOptions& options = {}, WINDROW_WHERE);
+/// The adjoint of a conv2d in its image: x [b,h,w,c] with weights [c,kh,kw,o] gives [b,h',w',o], where
+/// h' = (h - 1) stride + (kh - 1) dilation + 1 - 2 padding, or h stride with Padding::same. No groups.
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weights, const ConvOptions& options = {}, WINDROW_WHERE);
 /// Patches: [b,h,w,c] to [b,h',w',kh,kw,c], zeros outside; fold is its adjoint (overlaps add up).
 Tensor unfold(const Tensor& x, const Window& window, WINDROW_WHERE);
 Tensor fold(const Tensor& patches, const Shape& image, const Window& window, WINDROW_WHERE);
 Tensor max_pool(const Tensor& x, std::int64_t size, std::int64_t stride = 0, WINDROW_WHERE);
 Tensor max_pool(const Tensor& x, const Window& window, WINDROW_WHERE);
+/// The padding's zeros count.
 Tensor avg_pool(const Tensor& x, std::int64_t size, std::int64_t stride = 0, WINDROW_WHERE);
+Tensor avg_pool(const Tensor& x, const Window& window, WINDROW_WHERE);
 
 // ---- random numbers: counter-based, the same at any thread count
 // ----------------------------------------------------------
@@ -226,8 +250,20 @@ class Random {
 Tensor softmax(const Tensor& x, int axis = -1, WINDROW_WHERE);
 Tensor log_softmax(const Tensor& x, int axis = -1, WINDROW_WHERE);
 Tensor logsumexp(const Tensor& x, const Axes& axes = {}, Keep keep = Keep::no, WINDROW_WHERE);
-/// (x - mean) / sqrt(variance + epsilon) over the last axis, times scale, plus shift.
+/// (x - mean) / sqrt(variance + epsilon), mean and variance over the given axes.
+Tensor standardise(const Tensor& x, const Axes& axes, double epsilon = 1e-5, WINDROW_WHERE);
+/// The norms: standardised, times scale, plus shift, both [features] for x [.., features], or an empty Tensor for none.
+/// Layer: over the last axis. Batch: over all others. Group: each sample over its positions and the features of a
+/// group. Instance: each feature of each sample over its positions.
 Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon = 1e-5, WINDROW_WHERE);
+Tensor batch_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon = 1e-5, WINDROW_WHERE);
+Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& scale, const Tensor& shift, double epsilon = 1e-5,
+                  WINDROW_WHERE);
+Tensor instance_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon = 1e-5, WINDROW_WHERE);
+/// x / sqrt(mean of squares + epsilon) over the last axis, times scale.
+Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon = 1e-5, WINDROW_WHERE);
+/// Each element 0 with the given probability, the others divided by what is left of 1: a new mask each run.
+Tensor dropout(const Tensor& x, double probability, const Random& random, WINDROW_WHERE);
 /// Mean over the batch of -log softmax(logits)[label].
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, WINDROW_WHERE);
 Tensor mse(const Tensor& prediction, const Tensor& target, WINDROW_WHERE);
@@ -240,6 +276,17 @@ Tensor huber(const Tensor& prediction, const Tensor& target, double delta = 1, W
 /// work.
 std::vector<Tensor> grad(const Tensor& loss, const std::vector<Tensor>& wrt, WINDROW_WHERE);
 Tensor stop_gradient(const Tensor& x, WINDROW_WHERE);
+/// What a custom op's gradient is made of: its arguments x, its value y and g = d loss / d y. The result is
+/// d loss / d each argument; an empty Tensor where none flows.
+using GradientRule = std::function<std::vector<Tensor>(const std::vector<Tensor>& x, const Tensor& y, const Tensor& g)>;
+/// An op of the user's: a value computed from the arguments by ops, with a gradient rule in place of the ops' own. The
+/// rule should capture no tensors; it is given what it needs.
+Tensor custom_gradient(const Tensor& value, const std::vector<Tensor>& arguments, GradientRule rule, WINDROW_WHERE);
+/// For one argument: custom_gradient(round(x), x, [](auto& x, auto& y, auto& g) { return g; }) rounds, and passes the
+/// gradient straight through.
+Tensor custom_gradient(const Tensor& value, const Tensor& x,
+                       const std::function<Tensor(const Tensor& x, const Tensor& y, const Tensor& g)>& rule,
+                       WINDROW_WHERE);
 /// What fn computes is not kept for the backward pass but computed again there: less memory, more arithmetic.
 std::vector<Tensor> checkpoint(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn,
                                const std::vector<Tensor>& arguments, WINDROW_WHERE);

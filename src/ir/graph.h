@@ -69,6 +69,9 @@ class Graph : public std::enable_shared_from_this<Graph> {
   /// While set, new nodes are gradients of what this line computed.
   const std::source_location* gradient_of = nullptr;
   int random_streams = 0;
+  /// Of the custom_gradient nodes; attrs.ints[0] is the number. Only the traced graph has them: what the passes build
+  /// is not differentiated.
+  std::vector<GradientRule> gradient_rules;
 
  private:
   int intern(Node node);

@@ -54,6 +54,7 @@ enum class Op : std::uint8_t {
   max_pool_scatter,
   random,
   stop_gradient,
+  custom_gradient,
   lane_sum,  // made by the planner: the sum, in fixed order, of what each lane has accumulated
 };
 inline constexpr int kOps = static_cast<int>(Op::lane_sum) + 1;

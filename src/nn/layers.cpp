@@ -43,8 +43,7 @@ std::string Dropout::kind() const { return fmt::format("Dropout({})", probabilit
 
 Tensor Dropout::forward(const Tensor& x, Mode mode, const Where& at) const {
   if (mode == Mode::eval || probability_ == 0) return x;
-  const Tensor kept = random_.bernoulli(1 - probability_, x.shape(), at);
-  return where(kept, Operand(x, at) * (1 / (1 - probability_)), Operand(0, at));
+  return dropout(x, probability_, random_, at);
 }
 
 Lambda Relu() {

@@ -1,5 +1,4 @@
 // Modules: paths, states, errors that name the layer; and the modules that are made of others.
-#include "ir/graph.h"  // for the one thing the public headers have no word for: renaming a State
 #include "windrow/nn.h"
 
 namespace wr::nn {
@@ -37,7 +36,7 @@ State Module::parameter(const std::string& name, const Array& initial) {
 
 State Module::buffer(const std::string& name, const State& state) {
   record_->own.push_back({name, state, false});
-  state.variable()->name = name;
+  state.rename(name);
   return state;
 }
 
@@ -51,7 +50,7 @@ void Module::adopt(const std::string& name, std::shared_ptr<const Module> module
 
 void Module::rename(const std::string& path) const {
   record_->path = path;
-  for (const Own& own : record_->own) own.state.variable()->name = join(path, own.name);
+  for (const Own& own : record_->own) own.state.rename(join(path, own.name));
   for (const Child& c : record_->children) c.module->rename(join(path, c.name));
 }
 

@@ -6,19 +6,7 @@
 namespace wr::nn {
 namespace {
 
-struct Moments {
-  Tensor centred, mean, variance;
-};
-
-Moments moments(const Tensor& x, const std::vector<int>& axes, const Where& where) {
-  const Tensor middle = mean(x, axes, Keep::yes, where);
-  const Tensor centred = Operand(x, where) - middle;
-  return {centred, middle, mean(square(centred, where), axes, Keep::yes, where)};
-}
-
-Tensor normalised(const Tensor& centred, const Tensor& variance, double epsilon, const Where& where) {
-  return Operand(centred, where) * rsqrt(Operand(variance, where) + epsilon, where);
-}
+Tensor optional(const State& state, const Where& where) { return state ? Tensor(state, where) : Tensor(); }
 
 }  // namespace
 
@@ -37,13 +25,6 @@ void Norm::expect_width(const Tensor& x, int least_rank, const Where& where) con
   expect_features(name_, x, least_rank, width_, options_.dtype, where);
 }
 
-Tensor Norm::scaled(const Tensor& normal, const Where& where) const {
-  Tensor y = normal;
-  if (scale) y = Operand(y, where) * scale;
-  if (shift) y = Operand(y, where) + shift;
-  return y;
-}
-
 BatchNorm::BatchNorm(std::int64_t width, const NormOptions& options, Where where)
     : Norm("BatchNorm", width, options, true, where),
       mean(buffer("mean", State(Array::zeros({width}, options.dtype)))),
@@ -54,17 +35,25 @@ BatchNorm::BatchNorm(std::int64_t width, const NormOptions& options, Where where
 
 Tensor BatchNorm::forward(const Tensor& x, Mode mode, const Where& where) const {
   expect_width(x, 2, where);
-  if (mode == Mode::eval) return scaled(normalised(Operand(x, where) - mean, variance, options_.epsilon, where), where);
+  if (mode == Mode::eval) return by_running_statistics(x, where);
   const auto count = static_cast<double>(x.shape().count()) / static_cast<double>(width_);
   if (count < 2) fail(where, "BatchNorm: one value a feature has no variance; the input is " + to_string(x.shape()));
   std::vector<int> axes;
   for (int i = 0; i + 1 < x.rank(); ++i) axes.push_back(i);
-  const Moments m = moments(x, axes, where);
-  const Shape flat{width_};
-  const Tensor unbiased = Operand(reshape(m.variance, flat, where), where) * (count / (count - 1));
-  mean.assign(lerp(Operand(Tensor(mean, where), where), reshape(m.mean, flat, where), options_.momentum), where);
-  variance.assign(lerp(Operand(Tensor(variance, where), where), unbiased, options_.momentum), where);
-  return scaled(normalised(m.centred, m.variance, options_.epsilon, where), where);
+  const auto move = [&](const State& running, const Tensor& batch) {
+    const Tensor flat = reshape(batch, {width_}, where);
+    running.assign(lerp(Operand(Tensor(running, where), where), flat, options_.momentum), where);
+  };
+  move(mean, wr::mean(x, axes, Keep::yes, where));
+  move(variance, Operand(wr::variance(x, axes, Keep::yes, where), where) * (count / (count - 1)));
+  return batch_norm(x, optional(scale, where), optional(shift, where), options_.epsilon, where);
+}
+
+Tensor BatchNorm::by_running_statistics(const Tensor& x, const Where& where) const {
+  const Tensor deviation = rsqrt(Operand(variance, where) + options_.epsilon, where);
+  Tensor y = Operand(Operand(x, where) - mean, where) * deviation;
+  if (scale) y = Operand(y, where) * scale;
+  return shift ? Operand(y, where) + shift : y;
 }
 
 LayerNorm::LayerNorm(std::int64_t width, const NormOptions& options, Where where)
@@ -72,8 +61,7 @@ LayerNorm::LayerNorm(std::int64_t width, const NormOptions& options, Where where
 
 Tensor LayerNorm::forward(const Tensor& x, Mode, const Where& where) const {
   expect_width(x, 1, where);
-  const Moments m = moments(x, {x.rank() - 1}, where);
-  return scaled(normalised(m.centred, m.variance, options_.epsilon, where), where);
+  return layer_norm(x, optional(scale, where), optional(shift, where), options_.epsilon, where);
 }
 
 RmsNorm::RmsNorm(std::int64_t width, const NormOptions& options, Where where)
@@ -81,7 +69,7 @@ RmsNorm::RmsNorm(std::int64_t width, const NormOptions& options, Where where)
 
 Tensor RmsNorm::forward(const Tensor& x, Mode, const Where& where) const {
   expect_width(x, 1, where);
-  return scaled(normalised(x, mean(square(x, where), -1, Keep::yes, where), options_.epsilon, where), where);
+  return rms_norm(x, optional(scale, where), options_.epsilon, where);
 }
 
 GroupNorm::GroupNorm(const std::string& name, std::int64_t groups, std::int64_t width, const NormOptions& options,
@@ -99,11 +87,7 @@ InstanceNorm::InstanceNorm(std::int64_t width, const NormOptions& options, Where
 
 Tensor GroupNorm::forward(const Tensor& x, Mode, const Where& where) const {
   expect_width(x, 2, where);
-  const auto batch = x.size(0), places = batch ? x.shape().count() / batch / width_ : 0;
-  const Tensor split = reshape(x, {batch, places, groups_, width_ / groups_}, where);
-  const Moments m = moments(split, {1, 3}, where);
-  const Tensor normal = normalised(m.centred, m.variance, options_.epsilon, where);
-  return scaled(reshape(normal, x.shape(), where), where);
+  return group_norm(x, groups_, optional(scale, where), optional(shift, where), options_.epsilon, where);
 }
 
 }  // namespace wr::nn

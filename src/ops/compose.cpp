@@ -17,19 +17,107 @@ Tensor log_softmax(const Tensor& x, int axis, std::source_location where) try {
   ops::refuse_as("log_softmax", where, error);
 }
 
+Tensor standardise(const Tensor& x, const Axes& axes, double epsilon, std::source_location where) try {
+  const Tensor centred = sub(Operand(x, where), mean(x, axes, Keep::yes, where));
+  const Tensor spread = mean(square(centred, where), axes, Keep::yes, where);
+  return mul(Operand(centred, where), rsqrt(add(Operand(spread, where), epsilon), where));
+} catch (const Error& error) {
+  ops::refuse_as("standardise", where, error);
+}
+
+namespace {
+
+void expect_affine(const char* op, const Tensor& x, int least_rank, std::initializer_list<const Tensor*> parameters,
+                   const std::source_location& where) {
+  if (x.rank() < least_rank)
+    fail(where, std::string(op) + ": x must have at least " + std::to_string(least_rank) + " axes, is " +
+                    to_string(x.shape()));
+  for (const Tensor* t : parameters)
+    if (*t && !(t->shape() == Shape{x.size(-1)}))
+      fail(where, std::string(op) + ": scale and shift must be [" + std::to_string(x.size(-1)) + "] for x " +
+                      to_string(x.shape()) + ", got " + to_string(t->shape()));
+}
+
+Tensor scaled(const Tensor& normal, const Tensor& scale, const Tensor& shift, const std::source_location& where) {
+  const Tensor y = scale ? mul(Operand(normal, where), scale) : normal;
+  return shift ? add(Operand(y, where), shift) : y;
+}
+
+Tensor grouped_norm(const char* op, const Tensor& x, std::int64_t groups, const Tensor& scale, const Tensor& shift,
+                    double epsilon, const std::source_location& where) try {
+  expect_affine(op, x, 2, {&scale, &shift}, where);
+  const auto width = x.size(-1), batch = x.size(0);
+  if (groups < 1 || width % groups)
+    fail(where, std::string(op) + ": " + std::to_string(width) + " features do not divide into " +
+                    std::to_string(groups) + " groups");
+  const auto places = batch ? x.shape().count() / batch / width : 0;
+  const Tensor split = reshape(x, {batch, places, groups, width / groups}, where);
+  const Tensor normal = reshape(standardise(split, {1, 3}, epsilon, where), x.shape(), where);
+  return scaled(normal, scale, shift, where);
+} catch (const Error& error) {
+  ops::refuse_as(op, where, error);
+}
+
+}  // namespace
+
 Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon,
                   std::source_location where) try {
-  const auto width = x.rank() ? x.size(-1) : 0;
-  for (const Tensor* t : {&scale, &shift})
-    if (!(t->shape() == Shape{width}))
-      fail(where, "layer_norm: scale and shift must be [" + std::to_string(width) + "] for x " + to_string(x.shape()) +
-                      ", got " + to_string(t->shape()));
-  const Tensor centred = sub(Operand(x, where), mean(x, -1, Keep::yes, where));
-  const Tensor spread = mean(square(centred, where), -1, Keep::yes, where);
-  const Tensor normal = mul(Operand(centred, where), rsqrt(add(Operand(spread, where), epsilon), where));
-  return add(Operand(mul(Operand(normal, where), scale), where), shift);
+  expect_affine("layer_norm", x, 1, {&scale, &shift}, where);
+  return scaled(standardise(x, -1, epsilon, where), scale, shift, where);
 } catch (const Error& error) {
   ops::refuse_as("layer_norm", where, error);
+}
+
+Tensor batch_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon,
+                  std::source_location where) try {
+  expect_affine("batch_norm", x, 2, {&scale, &shift}, where);
+  std::vector<int> axes;
+  for (int i = 0; i + 1 < x.rank(); ++i) axes.push_back(i);
+  return scaled(standardise(x, axes, epsilon, where), scale, shift, where);
+} catch (const Error& error) {
+  ops::refuse_as("batch_norm", where, error);
+}
+
+Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& scale, const Tensor& shift, double epsilon,
+                  std::source_location where) {
+  return grouped_norm("group_norm", x, groups, scale, shift, epsilon, where);
+}
+
+Tensor instance_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon,
+                     std::source_location where) {
+  return grouped_norm("instance_norm", x, x.rank() ? x.size(-1) : 0, scale, shift, epsilon, where);
+}
+
+Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon, std::source_location where) try {
+  expect_affine("rms_norm", x, 1, {&scale}, where);
+  const Tensor power = mean(square(x, where), -1, Keep::yes, where);
+  return scaled(mul(Operand(x, where), rsqrt(add(Operand(power, where), epsilon), where)), scale, {}, where);
+} catch (const Error& error) {
+  ops::refuse_as("rms_norm", where, error);
+}
+
+namespace {
+
+void expect_probability(double probability, const std::source_location& where) {
+  if (!(probability >= 0 && probability < 1))
+    fail(where, "dropout: the probability must be at least 0 and less than 1, is " + std::to_string(probability));
+}
+
+Tensor kept_elements(const Tensor& x, const Tensor& kept, double probability, const std::source_location& at) {
+  return where(kept, mul(Operand(x, at), 1 / (1 - probability)), Operand(0, at));
+}
+
+}  // namespace
+
+Tensor dropout(const Tensor& x, double probability, const Random& random, std::source_location where) {
+  expect_probability(probability, where);
+  return kept_elements(x, random.bernoulli(1 - probability, x.shape(), where), probability, where);
+}
+
+Tensor ops::dropout_at(const Tensor& x, double probability, const Tensor& counter, const std::source_location& where) {
+  expect_probability(probability, where);
+  const Tensor kept = draw_at(counter, 0, "bernoulli", 1 - probability, x.shape(), DType::boolean, where);
+  return kept_elements(x, kept, probability, where);
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, std::source_location where) try {

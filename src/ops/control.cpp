@@ -1,4 +1,4 @@
-// stop_gradient, checkpoint, repeat, and the planner's own lane_sum.
+// stop_gradient, custom_gradient, checkpoint, repeat, and the planner's own lane_sum.
 #include "ops/define.h"
 
 namespace wr {
@@ -7,6 +7,29 @@ using ir::Op;
 
 Tensor stop_gradient(const Tensor& x, std::source_location where) {
   return ir::apply(Op::stop_gradient, {x}, {}, where);
+}
+
+Tensor custom_gradient(const Tensor& value, const std::vector<Tensor>& arguments, GradientRule rule,
+                       std::source_location where) {
+  if (!value) fail(where, "custom_gradient: the value is an empty Tensor");
+  if (!rule) fail(where, "custom_gradient: the rule is empty");
+  std::vector<Tensor> operands{value};
+  operands.insert(operands.end(), arguments.begin(), arguments.end());
+  auto& rules = value.graph()->gradient_rules;
+  rules.push_back(std::move(rule));
+  return ir::apply(Op::custom_gradient, operands, {{std::ssize(rules) - 1}, {}, {}}, where);
+}
+
+Tensor custom_gradient(const Tensor& value, const Tensor& x,
+                       const std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)>& rule,
+                       std::source_location where) {
+  if (!rule) fail(where, "custom_gradient: the rule is empty");
+  return custom_gradient(
+      value, std::vector<Tensor>{x},
+      [rule](const std::vector<Tensor>& in, const Tensor& y, const Tensor& g) {
+        return std::vector<Tensor>{rule(in[0], y, g)};
+      },
+      where);
 }
 
 std::vector<Tensor> checkpoint(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn,
@@ -58,8 +81,40 @@ AxisMap same_axes(const Spec&, std::span<const Spec> in, const Attrs&) {
   return {{axes}};
 }
 
+Spec infer_custom(std::span<const Spec> in, const Attrs& attrs) {
+  if (in.size() < 2) refuse("expected a value and its arguments");
+  expect_ints(attrs, 1);
+  return in[0];
+}
+
+AxisMap custom_axes(const Spec& out, std::span<const Spec> in, const Attrs& attrs) {
+  AxisMap map = same_axes(out, in, attrs);
+  for (std::size_t i = 1; i < in.size(); ++i) map.operand.emplace_back(in[i].shape.rank(), kWhole);
+  return map;
+}
+
+std::vector<Tensor> gradient_of_custom(const Gradient& of) {
+  const auto& rules = of.g.graph()->gradient_rules;
+  const auto number = static_cast<std::size_t>(of.attrs.ints[0]);
+  if (number >= rules.size()) refuse("custom_gradient: the rule is not part of this graph");
+  const GradientRule rule = rules[number];  // a copy: it may add rules
+  const std::vector<Tensor> arguments(of.in.begin() + 1, of.in.end());
+  std::vector<Tensor> gradients = rule(arguments, of.out, of.g);
+  if (gradients.size() != arguments.size())
+    refuse("custom_gradient: there are " + std::to_string(arguments.size()) + " arguments, the rule gives " +
+           std::to_string(gradients.size()) + " gradients");
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i] && !(gradients[i].spec() == arguments[i].spec()))
+      refuse("custom_gradient: argument " + std::to_string(i) + " is " + to_string(arguments[i].spec()) +
+             ", the rule's gradient " + to_string(gradients[i].spec()));
+  gradients.insert(gradients.begin(), Tensor());  // none flows into the value itself
+  return gradients;
+}
+
 const OpDef kOpDefs[] = {
     {Op::stop_gradient, "stop_gradient", infer_same, same_axes, no_gradient, "the operand, but no gradient flows"},
+    {Op::custom_gradient, "custom_gradient", infer_custom, custom_axes, gradient_of_custom,
+     "the first operand, with a gradient of the user's for the others"},
     {Op::lane_sum, "lane_sum", infer_same, same_axes, no_gradient, "the sum of what each lane has accumulated"},
 };
 

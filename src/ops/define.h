@@ -71,6 +71,11 @@ int normalise_axis(int axis, int rank, const char* op, const std::source_locatio
 
 inline std::vector<Tensor> no_gradient(const Gradient& of) { return std::vector<Tensor>(of.in.size()); }
 
+/// The numbers that a counter (i32[]) stands for: what Random draws at its own.
+Tensor draw_at(const Tensor& counter, std::uint64_t seed, const char* distribution, double parameter,
+               const Shape& shape, DType dtype, const std::source_location& where);
+Tensor dropout_at(const Tensor& x, double probability, const Tensor& counter, const std::source_location& where);
+
 /// g summed over the axes along which an operand of this shape was broadcast.
 Tensor sum_to_shape(const Tensor& g, const Shape& shape, const std::source_location& where);
 

@@ -36,6 +36,10 @@ State::State(const Array& initial, std::string name)
     : variable_(std::make_shared<ir::Variable>(std::move(name), initial)) {}
 
 const std::string& State::name() const { return variable_of(variable_).name; }
+void State::rename(const std::string& name) const {
+  if (!variable_) throw Error("rename: an empty State has no name");
+  variable_->name = name;
+}
 const Spec& State::spec() const { return variable_of(variable_).spec; }
 Array State::value() const { return variable_of(variable_).value.clone(); }
 

@@ -11,20 +11,13 @@ Random::Random(std::uint64_t seed) : seed_(seed), counter_(Array::full({}, 0, DT
 namespace {
 
 Tensor draw(const Random& random, const char* distribution, double parameter, const Shape& shape, DType dtype,
-            const std::source_location& where) try {
+            const std::source_location& where) {
   auto graph = ir::current_graph();
   const auto& variable = random.counter().variable();
   const int start = graph->add_state(variable, where);
   if (graph->current(variable, where) == start)  // the first use in this trace: the run will advance the counter
     random.counter().assign(add(Operand(Tensor(graph, start), where), 1), where);
-  ir::Attrs attrs;
-  attrs.ints = {static_cast<std::int64_t>(random.seed()), graph->random_streams++, static_cast<std::int64_t>(dtype)};
-  attrs.ints.insert(attrs.ints.end(), shape.begin(), shape.end());
-  attrs.reals = {parameter};
-  attrs.text = distribution;
-  return ir::apply(Op::random, {Tensor(graph, start)}, std::move(attrs), where);
-} catch (const Error& error) {
-  ops::refuse_as(distribution, where, error);
+  return ops::draw_at(Tensor(graph, start), random.seed(), distribution, parameter, shape, dtype, where);
 }
 
 }  // namespace
@@ -42,6 +35,19 @@ Tensor Random::bernoulli(double probability, const Shape& shape, std::source_loc
 }
 
 namespace ops {
+
+Tensor draw_at(const Tensor& counter, std::uint64_t seed, const char* distribution, double parameter,
+               const Shape& shape, DType dtype, const std::source_location& where) try {
+  Attrs attrs;
+  attrs.ints = {static_cast<std::int64_t>(seed), counter.graph()->random_streams++, static_cast<std::int64_t>(dtype)};
+  attrs.ints.insert(attrs.ints.end(), shape.begin(), shape.end());
+  attrs.reals = {parameter};
+  attrs.text = distribution;
+  return ir::apply(Op::random, {counter}, std::move(attrs), where);
+} catch (const Error& error) {
+  refuse_as(distribution, where, error);
+}
+
 namespace {
 
 Spec infer_random(std::span<const Spec> in, const Attrs& attrs) {

@@ -19,6 +19,8 @@ std::shared_ptr<ir::Graph> simplify(const ir::Graph& graph);
 std::shared_ptr<ir::Graph> lower_einsum(const ir::Graph& graph);
 /// Whether a node is no einsum, or one that lower_einsum leaves as it is.
 bool is_lowered(const ir::Graph& graph, int id);
+/// Sums of pads whose elements do not overlap become concatenations.
+std::shared_ptr<ir::Graph> join_pads(const ir::Graph& graph);
 /// Products that are only added to something become muladd.
 std::shared_ptr<ir::Graph> contract(const ir::Graph& graph);
 /// Drops what no output and no update needs; inputs stay.

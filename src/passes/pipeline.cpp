@@ -40,6 +40,7 @@ bool is_lowered(const Graph& graph) {
 std::shared_ptr<Graph> optimise(const Graph& graph) {
   auto current = verified("dce", dce(graph));
   current = simplify_until_stable(std::move(current));
+  current = verified("dce", dce(*verified("join_pads", join_pads(*current))));
   // Simplifying may take a label from an einsum, which is then to be lowered again; so the last word is the lowering's.
   for (int round = 0; round < kMostRounds && !is_lowered(*current); ++round) {
     current = verified("lower_einsum", lower_einsum(*current));

@@ -206,6 +206,7 @@ void add_view_rules(Simplifier::Functions& functions) {
     list.insert(list.end(), rules);
   };
   on(Op::stop_gradient, {drop});
+  on(Op::custom_gradient, {drop});
   on(Op::reshape, {drop_if_same, reshape_of_reshape, reshape_of_broadcast});
   on(Op::permute, {drop_identity_permute, permute_of_permute, permute_of_broadcast, permute_to_reshape});
   on(Op::broadcast, {drop_if_same, broadcast_of_broadcast});

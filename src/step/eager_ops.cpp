@@ -2,6 +2,7 @@
 #include <array>
 
 #include "base/array_walk.h"
+#include "ops/define.h"
 #include "step/eager.h"
 
 namespace wr {
@@ -263,8 +264,13 @@ Array one_hot(const Array& indices, std::int64_t classes, DType dtype, Where whe
   w.height, w.width, w.stride_h, w.stride_w, w.dilation_h, w.dilation_w, w.pad_top, w.pad_bottom, w.pad_left, \
       w.pad_right
 
-WINDROW_EAGER(conv2d, (const Array& x, const Array& weights, const ConvOptions& options), (x, weights),
-              (options.padding, options.stride, options.dilation), conv2d(in[0].tensor, in[1].tensor, options, where))
+#define WINDROW_CONV_ATTRIBUTES(o) o.padding.each_side, o.stride, o.dilation, o.groups
+#define WINDROW_EAGER_CONV(name)                                                                        \
+  WINDROW_EAGER(name, (const Array& x, const Array& weights, const ConvOptions& options), (x, weights), \
+                (WINDROW_CONV_ATTRIBUTES(options)), name(in[0].tensor, in[1].tensor, options, where))
+WINDROW_EAGER_CONV(conv1d)
+WINDROW_EAGER_CONV(conv2d)
+WINDROW_EAGER_CONV(conv_transpose2d)
 WINDROW_EAGER(unfold, (const Array& x, const Window& window), (x), (WINDROW_WINDOW_ATTRIBUTES(window)),
               unfold(in[0].tensor, window, where))
 WINDROW_EAGER(max_pool, (const Array& x, const Window& window), (x), (WINDROW_WINDOW_ATTRIBUTES(window)),
@@ -273,6 +279,9 @@ WINDROW_EAGER(max_pool, (const Array& x, std::int64_t size, std::int64_t stride)
               max_pool(in[0].tensor, size, stride, where))
 WINDROW_EAGER(avg_pool, (const Array& x, std::int64_t size, std::int64_t stride), (x), (size, stride),
               avg_pool(in[0].tensor, size, stride, where))
+
+WINDROW_EAGER(avg_pool, (const Array& x, const Window& window), (x), (WINDROW_WINDOW_ATTRIBUTES(window)),
+              avg_pool(in[0].tensor, window, where))
 
 void fold(Destination to, const Array& patches, const Window& window, Where where) {
   Array& dst = to;
@@ -290,11 +299,106 @@ Array fold(const Array& patches, const Shape& image, const Window& window, Where
 
 WINDROW_EAGER(softmax, (const Array& x, int axis), (x), (axis), softmax(in[0].tensor, axis, where))
 WINDROW_EAGER(log_softmax, (const Array& x, int axis), (x), (axis), log_softmax(in[0].tensor, axis, where))
-WINDROW_EAGER(layer_norm, (const Array& x, const Array& scale, const Array& shift, double epsilon), (x, scale, shift),
-              (epsilon), layer_norm(in[0].tensor, in[1].tensor, in[2].tensor, epsilon, where))
+#define WINDROW_EAGER_NORM(name)                                                                                   \
+  WINDROW_EAGER(name, (const Array& x, const Array& scale, const Array& shift, double epsilon), (x, scale, shift), \
+                (epsilon), name(in[0].tensor, in[1].tensor, in[2].tensor, epsilon, where))
+WINDROW_EAGER_NORM(layer_norm)
+WINDROW_EAGER_NORM(batch_norm)
+WINDROW_EAGER_NORM(instance_norm)
+WINDROW_EAGER(group_norm, (const Array& x, std::int64_t groups, const Array& scale, const Array& shift, double epsilon),
+              (x, scale, shift), (groups, epsilon),
+              group_norm(in[0].tensor, groups, in[1].tensor, in[2].tensor, epsilon, where))
+WINDROW_EAGER(rms_norm, (const Array& x, const Array& scale, double epsilon), (x, scale), (epsilon),
+              rms_norm(in[0].tensor, in[1].tensor, epsilon, where))
+
+// The seed is the counter of the traced kind.
+void dropout(Destination dst, const Array& x, double probability, std::int32_t seed, Where where) {
+  const Array counter = Array::scalar(seed, where);
+  eager::into(dst, Call{"dropout", where}, std::to_array<ArrayOperand>({x, counter}), {probability},
+              [&](In in) { return ops::dropout_at(in[0].tensor, probability, in[1].tensor, where); });
+}
+Array dropout(const Array& x, double probability, std::int32_t seed, Where where) {
+  Array result = Array::empty(x.shape(), x.dtype(), where);
+  dropout(result, x, probability, seed, where);
+  return result;
+}
 WINDROW_EAGER_PRODUCT(cross_entropy)
 WINDROW_EAGER_PRODUCT(mse)
 WINDROW_EAGER(huber, (const Array& prediction, const Array& target, double delta), (prediction, target), (delta),
               huber(in[0].tensor, in[1].tensor, delta, where))
+
+// ---- gradients ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+Tensor gradient_of(const Tensor& y, const Tensor& g, const Tensor& by, const char* op, const Where& where) {
+  if (!(g.spec() == y.spec()))
+    fail(where, std::string(op) + ": the gradient must be " + to_string(y.spec()) + ", is " + to_string(g.spec()));
+  return grad(sum(mul(Operand(y, where), g), {}, Keep::no, where), {by}, where)[0];
+}
+
+Tensor gradient_of(BinaryOp op, In in, const Where& where) {
+  const Tensor a = in[0].is_number ? full({}, in[0].number, in[2].tensor.dtype(), where) : in[0].tensor;
+  return gradient_of(op(Operand(a, where), in[1]), in[2].tensor, a, "gradient", where);
+}
+
+/// An operand of an op that is linear in it: its value does not matter to its gradient.
+Tensor any(const Array& like, const Where& where) { return full(like.shape(), 0, like.dtype(), where); }
+
+template <class Op>
+std::uintptr_t address(Op op) {
+  return reinterpret_cast<std::uintptr_t>(op);
+}
+
+}  // namespace
+
+WINDROW_EAGER(gradient, (UnaryOp op, const Array& x, const Array& g), (x, g), (address(op)),
+              gradient_of(op(in[0].tensor, where), in[1].tensor, in[0].tensor, "gradient", where))
+WINDROW_EAGER(gradient, (BinaryOp op, const ArrayOperand& a, const ArrayOperand& b, const Array& g), (a, b, g),
+              (address(op)), gradient_of(op, in, where))
+WINDROW_EAGER(gradient, (AxisOp op, const Array& x, const Array& g, int axis), (x, g), (address(op), axis),
+              gradient_of(op(in[0].tensor, axis, where), in[1].tensor, in[0].tensor, "gradient", where))
+
+#define WINDROW_EAGER_CONV_GRADIENTS(conv)                                                                            \
+  void conv##_image_gradient(Destination to, const Array& g, const Array& weights, const ConvOptions& options,        \
+                             Where where) {                                                                           \
+    Array& dst = to;                                                                                                  \
+    eager::into(dst, Call{#conv "_image_gradient", where}, std::to_array<ArrayOperand>({g, weights}),                 \
+                {dst.shape(), dst.dtype(), WINDROW_CONV_ATTRIBUTES(options)}, [&](In in) {                            \
+                  const Tensor x = any(dst, where);                                                                   \
+                  return gradient_of(conv(x, in[1].tensor, options, where), in[0].tensor, x, #conv "_image_gradient", \
+                                     where);                                                                          \
+                });                                                                                                   \
+  }                                                                                                                   \
+  void conv##_weights_gradient(Destination to, const Array& x, const Array& g, const ConvOptions& options,            \
+                               Where where) {                                                                         \
+    Array& dst = to;                                                                                                  \
+    eager::into(dst, Call{#conv "_weights_gradient", where}, std::to_array<ArrayOperand>({x, g}),                     \
+                {dst.shape(), dst.dtype(), WINDROW_CONV_ATTRIBUTES(options)}, [&](In in) {                            \
+                  const Tensor w = any(dst, where);                                                                   \
+                  return gradient_of(conv(in[0].tensor, w, options, where), in[1].tensor, w,                          \
+                                     #conv "_weights_gradient", where);                                               \
+                });                                                                                                   \
+  }
+WINDROW_EAGER_CONV_GRADIENTS(conv1d)
+WINDROW_EAGER_CONV_GRADIENTS(conv2d)
+WINDROW_EAGER_CONV_GRADIENTS(conv_transpose2d)
+
+void max_pool_gradient(Destination dst, const Array& x, const Array& g, const Window& window, Where where) {
+  eager::into(dst, Call{"max_pool_gradient", where}, std::to_array<ArrayOperand>({x, g}),
+              {WINDROW_WINDOW_ATTRIBUTES(window)}, [&](In in) {
+                return gradient_of(max_pool(in[0].tensor, window, where), in[1].tensor, in[0].tensor,
+                                   "max_pool_gradient", where);
+              });
+}
+
+void avg_pool_gradient(Destination to, const Array& g, const Window& window, Where where) {
+  Array& dst = to;
+  eager::into(dst, Call{"avg_pool_gradient", where}, std::to_array<ArrayOperand>({g}),
+              {dst.shape(), dst.dtype(), WINDROW_WINDOW_ATTRIBUTES(window)}, [&](In in) {
+                const Tensor x = any(dst, where);
+                return gradient_of(avg_pool(x, window, where), in[0].tensor, x, "avg_pool_gradient", where);
+              });
+}
 
 }  // namespace wr

@@ -168,6 +168,11 @@ Step compile(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)
   for (const Spec& spec : specs) arguments.emplace_back(graph, graph->add_input(spec, where));
   {
     const ir::TraceScope trace(graph);
+    // A user's rule may hold tensors, which hold the graph, which holds the rule.
+    struct DropRules {
+      ir::Graph& graph;
+      ~DropRules() { graph.gradient_rules.clear(); }
+    } drop_rules{*graph};
     for (const Tensor& t : fn(arguments)) {
       if (!t) fail(where, "compile: the step returned an empty Tensor");
       if (t.graph() != graph) fail(where, "compile: the step returned a tensor of another trace");

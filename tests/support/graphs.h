@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "support/random_step.h"
 
 namespace wr::test {
 
@@ -27,8 +28,7 @@ bool nearly_equal(const Array& a, const Array& b, double tolerance);
 /// Whether two graphs compute the same outputs and updates from random inputs, by the interpreter.
 bool same_results(const ir::Graph& a, const ir::Graph& b, unsigned seed);
 
-/// A graph of about so many ops of every family, in f64, on small shapes, whose values stay small and whose branches do
-/// not depend on rounding.
-std::shared_ptr<ir::Graph> random_graph(unsigned seed, int ops);
+/// The graph of a random step.
+std::shared_ptr<ir::Graph> random_graph(const Recipe& recipe);
 
 }  // namespace wr::test
