@@ -335,6 +335,8 @@ class Dqn {
   Trained train();
   /// Moves the target net towards the online net.
   void sync();
+  /// Makes the target net the online net, whatever tau is: after pretraining.
+  void copy_to_target();
 
   /// Fill acting_input(), then act(): Q [acting, outputs], with noise where the net is noisy.
   Array& acting_input() { return acting_; }
@@ -404,6 +406,8 @@ class ValueLearner {
   void sync();
 
   const Net& net() const { return online_; }
+  /// The net itself where there is no other.
+  const Net& target_net() const { return target_; }
   const Step& train_step() const { return train_; }
   void add_to(CheckpointStates& states) const;
 

@@ -83,6 +83,8 @@ Dqn::Trained Dqn::train() {
 
 void Dqn::sync() { sync_(); }
 
+void Dqn::copy_to_target() { copy_values(online_, target_); }
+
 std::span<const float> Dqn::act() { return floats(act_(acting_)[0]); }
 
 void Dqn::add_to(CheckpointStates& states) const {
