@@ -138,7 +138,7 @@ void print_start(const CubeRun& run, const CubeOptions& o) {
 
 int stop_early(const CubeRun& run, const CubeOptions& o) {
   const std::string save = o.save.empty() ? "cube.safetensors" : o.save;
-  run.save(save);
+  save_whole([&] { run.save(save); });
   if (o.json)
     fmt::print("{}\n", nlohmann::json{{"interrupted", true}, {"done", run.learner().done()}, {"saved", save}}.dump());
   else
@@ -149,7 +149,7 @@ int stop_early(const CubeRun& run, const CubeOptions& o) {
 
 void finish(CubeRun& run, const CubeOptions& o) {
   const FullCensus greedy = census(run.everything(), cube_distances(), kMoveLimit, 1);
-  if (!o.save.empty()) run.save(o.save);
+  if (!o.save.empty()) save_whole([&] { run.save(o.save); });
   if (!o.report.empty())
     write_report(o.report, CubeReport{run, greedy, machine_rows(run.learner().train_step().threads())});
   if (o.json) {
@@ -190,7 +190,7 @@ int train(CubeOptions o) {
   watch.step = [&](const CubeProgress& p) { printer.step(p); };
   watch.point = [&](const CubePoint& p) {
     printer.point(p);
-    if (!o.save.empty()) run.save(o.save);
+    if (!o.save.empty()) save_or_warn([&] { run.save(o.save); });
   };
   const bool finished = run.train(watch);
   printer.clear();

@@ -12,10 +12,10 @@
 namespace wr::cli {
 namespace {
 
-volatile std::sig_atomic_t interrupts = 0;
+volatile std::sig_atomic_t interrupts = 0, saving = 0;
 
 extern "C" void on_interrupt(int) {
-  if (interrupts) _exit(kInterrupted);
+  if (interrupts && !saving) _exit(kInterrupted);
   interrupts = 1;
 }
 
@@ -33,6 +33,24 @@ Interruptible::~Interruptible() {
 }
 
 bool interrupted() { return interrupts != 0; }
+
+void save_whole(const std::function<void()>& save) {
+  struct Saving {
+    Saving() { saving = 1; }
+    ~Saving() { saving = 0; }
+  } const here;
+  save();
+}
+
+bool save_or_warn(const std::function<void()>& save) {
+  try {
+    save_whole(save);
+    return true;
+  } catch (const Error& e) {
+    fmt::print(stderr, "windrow: not saved: {}\n", e.what());
+    return false;
+  }
+}
 
 void check_writable(const std::string& option, const std::string& path) {
   if (path.empty()) return;

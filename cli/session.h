@@ -1,6 +1,7 @@
 // What all training commands share: Ctrl-C, files that must be writable, the machine's description.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,12 @@ class Interruptible {
   void (*old_term_)(int);
 };
 bool interrupted();
+
+/// Lets a checkpoint be written whole, however often Ctrl-C is pressed meanwhile.
+void save_whole(const std::function<void()>& save);
+/// In the middle of training: a disk that is full now may not be later, so training goes on. False if nothing was
+/// saved.
+bool save_or_warn(const std::function<void()>& save);
 
 /// Finds out now, not after the first epoch, that a file cannot be written.
 void check_writable(const std::string& option, const std::string& path);

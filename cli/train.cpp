@@ -91,7 +91,7 @@ std::string free_name(const std::string& net) {
 
 int stop_early(const TrainingRun& run, std::string save, bool json) {
   if (save.empty()) save = free_name(run.settings().net);
-  run.save(save);
+  save_whole([&] { run.save(save); });
   if (json)
     fmt::print("{{\"interrupted\":true,\"step\":{},\"saved\":{}}}\n", run.steps_done(), nlohmann::json(save).dump());
   else
@@ -129,18 +129,21 @@ int train(TrainOptions o) {
   std::fflush(stdout);
   ProgressPrinter printer(o.json ? Output::json : terminal ? Output::line : Output::plain, settings.epochs);
   const Interruptible guard;
+  bool saved = !o.save.empty();
   Watch watch;
   watch.stop = [] { return interrupted(); };
   watch.step = [&](const Progress& p) { printer.step(p); };
   watch.epoch = [&](const Epoch& e) {
     printer.epoch(e);
-    if (!o.save.empty()) run.save(o.save);
+    if (!o.save.empty()) saved = save_or_warn([&] { run.save(o.save); });
   };
   const bool finished = run.train(watch);
   printer.clear();
   if (!finished) return stop_early(run, o.save, o.json);
+  const bool unsaved = !o.save.empty() && !saved;
+  if (unsaved) o.save.clear();  // it is not there to be named
   finish(run, o);
-  return 0;
+  return unsaved ? 1 : 0;
 }
 
 void add_setting(CLI::App* to, TrainOptions& o, const std::string& name, const std::string& help,

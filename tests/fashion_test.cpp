@@ -11,7 +11,8 @@
 
 #include "apps/pictures.h"
 #include "apps/report.h"
-#include "windrow/error.h"
+#include "windrow/ops.h"
+#include "windrow/windrow.h"
 
 namespace wr::apps {
 namespace {
@@ -308,12 +309,13 @@ TEST(Program, AFullDiskLeavesTheOldCheckpoint) {
   const std::string train = "train fashion --net softmax --threads 1 --data " + folder + " --save " + model;
   ASSERT_EQ(run_program(train + " --epochs 1").code, 0);
   const std::string before = read_safetensors_header(model).metadata.at("step");
-  const std::string limited = "trap '' XFSZ; ulimit -f 8; exec \"" WINDROW_PROGRAM "\" " + train + " --epochs 2";
+  const std::string limited = "trap \"\" XFSZ; ulimit -f 8; exec \"" WINDROW_PROGRAM "\" " + train + " --epochs 2";
   const std::string log = temporary("full.log");
   const int status = std::system(("sh -c '" + limited + "' >" + log + " 2>&1").c_str());
   std::ifstream in(log);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   EXPECT_EQ(WEXITSTATUS(status), 1) << text;
+  EXPECT_NE(text.find("epoch 2/2"), std::string::npos) << "training goes on: " << text;
   EXPECT_NE(text.find(model), std::string::npos) << text;
   EXPECT_NE(text.find("File too large"), std::string::npos) << text;
   EXPECT_EQ(read_safetensors_header(model).metadata.at("step"), before);
