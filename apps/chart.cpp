@@ -39,7 +39,7 @@ double x_of(std::size_t i, std::size_t count) {
          (count < 2 ? 0.5 : static_cast<double>(i) / static_cast<double>(count - 1)) * (kWidth - kLeft - kRight);
 }
 
-std::string grid(const Scale& scale, std::size_t count) {
+std::string grid(const Scale& scale, std::size_t count, const std::string& axis) {
   std::string out;
   const int lines = static_cast<int>(std::lround((scale.high - scale.low) / scale.step));
   const int digits = std::max(0, static_cast<int>(std::ceil(-std::log10(scale.step) - 1e-9)));
@@ -56,17 +56,17 @@ std::string grid(const Scale& scale, std::size_t count) {
     out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x_of(i, count), kHeight - 8,
                        i + 1);
   }
-  return out + fmt::format("<text x=\"{}\" y=\"{}\">epoch</text>\n", kWidth - kRight + 14, kHeight - 8);
+  return out + fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", kWidth - kRight + 14, kHeight - 8, axis);
 }
 
-std::string line(const Curve& curve, const Scale& scale, const char* colour, double label_y) {
+std::string line(const Curve& curve, const Scale& scale, const char* colour, double label_y, const std::string& axis) {
   std::string points, dots;
   for (std::size_t i = 0; i < curve.values.size(); ++i) {
     const double x = x_of(i, curve.values.size()), y = scale.y(curve.values[i]);
     points += fmt::format("{:.1f},{:.1f} ", x, y);
-    dots += fmt::format(
-        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"{}\"><title>epoch {}: {:.4g}</title></circle>", x, y,
-        colour, i + 1, curve.values[i]);
+    dots +=
+        fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"{}\"><title>{} {}: {:.4g}</title></circle>",
+                    x, y, colour, axis, i + 1, curve.values[i]);
   }
   return fmt::format(
       "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>{}\n"
@@ -76,14 +76,14 @@ std::string line(const Curve& curve, const Scale& scale, const char* colour, dou
 
 }  // namespace
 
-std::string chart(const std::vector<Curve>& curves) {
+std::string chart(const std::vector<Curve>& curves, const std::string& axis) {
   std::vector<Curve> drawn;
   for (const Curve& c : curves)
     if (!c.values.empty()) drawn.push_back(c);
   if (drawn.empty()) return "<p class=\"note\">nothing was recorded</p>";
   const Scale scale = scale_of(drawn);
   std::string out = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\">\n", kWidth, kHeight);
-  out += grid(scale, drawn[0].values.size());
+  out += grid(scale, drawn[0].values.size(), axis);
   std::vector<double> labels;
   for (const Curve& c : drawn) labels.push_back(scale.y(c.values.back()) + 4);
   if (labels.size() == 2 && std::abs(labels[0] - labels[1]) < 14) {
@@ -91,8 +91,27 @@ std::string chart(const std::vector<Curve>& curves) {
     labels = {middle + side, middle - side};
   }
   for (std::size_t i = 0; i < drawn.size(); ++i)
-    out += line(drawn[i], scale, i == 0 ? "var(--a)" : "var(--b)", labels[i]);
+    out += line(drawn[i], scale, i == 0 ? "var(--a)" : "var(--b)", labels[i], axis);
   return out + "</svg>";
+}
+
+std::string bars(const std::vector<Bar>& list, const std::string& axis) {
+  if (list.empty()) return "<p class=\"note\">nothing was recorded</p>";
+  double high = 0;
+  for (const Bar& b : list) high = std::max(high, b.value);
+  const double bottom = kHeight - kBottom, each = (kWidth - 60) / static_cast<double>(list.size());
+  std::string out = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\">\n", kWidth, kHeight);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const double x = each * static_cast<double>(i), top = kTop + 14;
+    const double height = high > 0 ? list[i].value / high * (bottom - top) : 0;
+    out += fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"var(--a)\"/>"
+        "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>"
+        "<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
+        x + 1, bottom - height, each - 2, height, x + each / 2, bottom - height - 4, list[i].text, x + each / 2,
+        kHeight - 8, list[i].name);
+  }
+  return out + fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n</svg>", kWidth - 52, kHeight - 8, axis);
 }
 
 }  // namespace wr::apps

@@ -5,80 +5,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <numeric>
 
 #include "apps/chart.h"
+#include "apps/page.h"
 #include "apps/pictures.h"
 #include "apps/progress.h"
-#include "windrow/error.h"
 
 namespace wr::apps {
 namespace {
 
 constexpr std::size_t kMistakesShown = 40;
 
-const char* const kStyle = R"(
-:root{--ink:#1c2733;--soft:#5d6b79;--line:#dfe5ea;--back:#fff;--card:#f7f9fa;--a:#1f6feb;--b:#d9480f}
-@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9aa7b4;--line:#303a45;--back:#0f151b;--card:#171f27;
---a:#6cb0ff;--b:#ff9a5c}}
-*{box-sizing:border-box}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--back);max-width:70rem;
-margin:2rem auto;padding:0 1.2rem}
-h1{font-size:1.6rem;margin:0}h2{font-size:1.1rem;margin:2.2rem 0 .6rem}
-.sub,figcaption,.note{color:var(--soft)}
-.facts{display:flex;flex-wrap:wrap;gap:.8rem;margin:1.2rem 0}
-.facts div{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.6rem 1rem;min-width:8.5rem}
-.facts b{display:block;font-size:1.35rem;font-variant-numeric:tabular-nums}
-.two{display:grid;grid-template-columns:repeat(auto-fit,minmax(20rem,1fr));gap:1.2rem}
-svg{width:100%;height:auto;display:block}svg text{font:11px system-ui,sans-serif;fill:var(--soft)}
-table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.88rem}
-th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid var(--line)}
-th{color:var(--soft);font-weight:600}
-th:first-child,td:first-child,.left td,.left th,.layers :nth-child(2){text-align:left}
-td{white-space:nowrap}.matrix td{width:3.8rem;text-align:center;border:1px solid var(--back)}.matrix th{border:0}
-.matrix thead th{text-align:center}
-.matrix .zero{color:transparent}
-.mistakes{display:grid;grid-template-columns:repeat(auto-fill,minmax(7.2rem,1fr));gap:.8rem}
-.mistakes figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.5rem;
-font-size:.8rem}
-.mistakes img{width:100%;image-rendering:pixelated;border-radius:4px;display:block;margin-bottom:.3rem}
-.mistakes b{color:var(--b)}
-pre{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.8rem;overflow:auto;font-size:.75rem}
-summary{cursor:pointer;color:var(--soft)}.wide{overflow-x:auto}
-)";
-
-std::string escape(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  }
-  return out;
-}
-
-std::string fact(const std::string& value, const std::string& name) {
-  return fmt::format("<div><b>{}</b>{}</div>\n", escape(value), escape(name));
-}
-
 std::string head(const Report& r) {
   const Settings& s = r.run.settings();
   const std::string title = fmt::format("{} on {}", s.net, r.run.images().train.name);
-  std::string out = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-      "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n<div class=\"sub\">trained by "
-      "windrow</div>\n",
-      escape(title), kStyle);
+  std::string out = page_head(title);
   double rate = 0;
   for (const Epoch& e : r.run.history()) rate += e.rate / static_cast<double>(r.run.history().size());
   out += "<div class=\"facts\">\n";
@@ -218,13 +160,6 @@ std::string layers(const Report& r) {
   return out + "</tbody></table></div>\n";
 }
 
-std::string table(const std::vector<std::pair<std::string, std::string>>& rows) {
-  std::string out = "<table class=\"left\"><tbody>\n";
-  for (const auto& [name, value] : rows)
-    out += fmt::format("<tr><th>{}</th><td>{}</td></tr>\n", escape(name), escape(value));
-  return out + "</tbody></table>\n";
-}
-
 std::string details(const Report& r) {
   std::vector<std::pair<std::string, std::string>> settings;
   for (const auto& [name, text] : to_texts(r.run.settings()))
@@ -243,17 +178,6 @@ std::string report_html(const Report& report) {
          "</body>\n</html>\n";
 }
 
-void write_report(const std::string& path, const Report& report) {
-  const std::string unfinished = path + ".new";
-  {
-    std::ofstream out(unfinished, std::ios::binary);
-    out << report_html(report);
-    out.close();
-    if (!out) throw Error(path + ": cannot be written");
-  }
-  std::error_code error;
-  std::filesystem::rename(unfinished, path, error);
-  if (error) throw Error(path + ": cannot be written: " + error.message());
-}
+void write_report(const std::string& path, const Report& report) { write_page(path, report_html(report)); }
 
 }  // namespace wr::apps

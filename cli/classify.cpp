@@ -132,12 +132,16 @@ int predict(const Given& g) {
 void add_eval(CLI::App& app, int& exit_code) {
   auto* c = app.add_subcommand("eval", "Test a trained net: loss, accuracy, a table of classes, the confusion matrix");
   auto g = std::make_shared<Given>();
-  c->add_option("file", g->file, "Checkpoint of windrow train")->required();
+  c->add_option("file", g->file, "Checkpoint of windrow train fashion");
   c->add_option("--data", g->data, "Folder with MNIST's four files (default: what the net was trained on)")
       ->type_name("DIR");
   c->add_option("--threads", g->threads, "Threads")->check(CLI::Range(1, 1024));
   c->add_flag("--json", g->json, "One JSON object");
-  c->callback([g, &exit_code] { exit_code = evaluate(*g); });
+  c->callback([c, g, &exit_code] {
+    if (!c->get_subcommands().empty()) return;  // eval cube FILE
+    if (g->file.empty()) throw CLI::RequiredError("file");
+    exit_code = evaluate(*g);
+  });
 }
 
 void add_predict(CLI::App& app, int& exit_code) {

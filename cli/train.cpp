@@ -7,14 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <optional>
 
 #include "apps/fashion.h"
 #include "apps/progress.h"
 #include "apps/report.h"
-#include "base/machine.h"
+#include "cli/session.h"
 #include "windrow/error.h"
 
 namespace wr::cli {
@@ -22,61 +21,12 @@ namespace {
 
 using namespace wr::apps;
 
-constexpr int kInterrupted = 130;  // as shells have it: 128 + SIGINT
-
 struct TrainOptions {
   Texts given;
   int threads = 0;
   std::string save, resume, report;
   bool json = false;
   std::vector<std::string> augment;
-};
-
-volatile std::sig_atomic_t interrupts = 0, saving = 0;
-
-extern "C" void on_interrupt(int) {
-  if (interrupts && !saving) _exit(kInterrupted);
-  interrupts = 1;
-}
-
-/// A checkpoint is written whole, however often Ctrl-C is pressed meanwhile.
-void save_whole(const TrainingRun& run, const std::string& path) {
-  struct Saving {
-    Saving() { saving = 1; }
-    ~Saving() { saving = 0; }
-  } here;
-  run.save(path);
-}
-
-/// After an epoch: a disk that is full now may not be after the next one, so training goes on.
-bool save_or_warn(const TrainingRun& run, const std::string& path) {
-  try {
-    save_whole(run, path);
-    return true;
-  } catch (const Error& e) {
-    fmt::print(stderr, "windrow: not saved: {}\n", e.what());
-    return false;
-  }
-}
-
-/// Ctrl-C asks for a stop while this lives; a second one ends the program at once.
-class Interruptible {
- public:
-  Interruptible() {
-    interrupts = 0;
-    old_int_ = std::signal(SIGINT, on_interrupt);
-    old_term_ = std::signal(SIGTERM, on_interrupt);
-  }
-  ~Interruptible() {
-    std::signal(SIGINT, old_int_);
-    std::signal(SIGTERM, old_term_);
-  }
-  Interruptible(const Interruptible&) = delete;
-  Interruptible& operator=(const Interruptible&) = delete;
-
- private:
-  void (*old_int_)(int);
-  void (*old_term_)(int);
 };
 
 /// --augment shift=2 flip noise=0.1 as settings.
@@ -113,27 +63,6 @@ Settings settings_for(const TrainOptions& o) {
   }
 }
 
-/// Finds out now, not after the first epoch, that a file cannot be written.
-void check_writable(const std::string& option, const std::string& path) {
-  if (path.empty()) return;
-  std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (folder.empty()) folder = ".";
-  if (std::filesystem::is_directory(path)) throw Error(fmt::format("{} {}: is a folder", option, path));
-  if (!std::filesystem::is_directory(folder))
-    throw Error(fmt::format("{} {}: there is no folder {}", option, path, folder.string()));
-  if (access(folder.c_str(), W_OK) != 0)
-    throw Error(fmt::format("{} {}: the folder {} cannot be written to", option, path, folder.string()));
-}
-
-std::vector<std::pair<std::string, std::string>> machine_rows(int threads) {
-  const Machine& m = machine();
-  return {{"processor", m.cpu},
-          {"system", m.system},
-          {"cores", fmt::format("{} usable of {}", m.cores, m.cores_online)},
-          {"threads", std::to_string(threads)},
-          {"memory", fmt::format("{:.1f} GiB", static_cast<double>(m.memory) / (1 << 30))}};
-}
-
 void print_start(const TrainingRun& run, const TrainOptions& o) {
   const Settings& s = run.settings();
   const Images& images = run.images();
@@ -160,9 +89,9 @@ std::string free_name(const std::string& net) {
   return name;
 }
 
-int interrupted(const TrainingRun& run, std::string save, bool json) {
+int stop_early(const TrainingRun& run, std::string save, bool json) {
   if (save.empty()) save = free_name(run.settings().net);
-  save_whole(run, save);
+  save_whole([&] { run.save(save); });
   if (json)
     fmt::print("{{\"interrupted\":true,\"step\":{},\"saved\":{}}}\n", run.steps_done(), nlohmann::json(save).dump());
   else
@@ -202,15 +131,15 @@ int train(TrainOptions o) {
   const Interruptible guard;
   bool saved = !o.save.empty();
   Watch watch;
-  watch.stop = [] { return interrupts != 0; };
+  watch.stop = [] { return interrupted(); };
   watch.step = [&](const Progress& p) { printer.step(p); };
   watch.epoch = [&](const Epoch& e) {
     printer.epoch(e);
-    if (!o.save.empty()) saved = save_or_warn(run, o.save);
+    if (!o.save.empty()) saved = save_or_warn([&] { run.save(o.save); });
   };
   const bool finished = run.train(watch);
   printer.clear();
-  if (!finished) return interrupted(run, o.save, o.json);
+  if (!finished) return stop_early(run, o.save, o.json);
   const bool unsaved = !o.save.empty() && !saved;
   if (unsaved) o.save.clear();  // it is not there to be named
   finish(run, o);

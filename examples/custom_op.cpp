@@ -16,7 +16,7 @@ wr::Tensor mish(const wr::Tensor& x) { return x * wr::tanh(wr::softplus(x)); }
 wr::Tensor binary(const wr::Tensor& x) {
   return wr::custom_gradient(
       wr::where(x < 0, -1, wr::full(x.shape(), 1)), x,
-      [](const wr::Tensor& x, const wr::Tensor&, const wr::Tensor& g) { return wr::where(wr::abs(x) <= 1, g, 0); });
+      [](const wr::Tensor& at, const wr::Tensor&, const wr::Tensor& g) { return wr::where(wr::abs(at) <= 1, g, 0); });
 }
 
 /// A layer of one's own: parameters, and what it computes.

@@ -270,6 +270,9 @@ TEST_F(ErrorMessage, Compile) {
   REFUSES(compile(same, {f32(2)}, {.name = {}, .threads = 100000, .lanes = 0}), "threads", "100000");
   REFUSES(compile([](const List&) { return List{Tensor()}; }, {f32(2)}), "compile", "empty Tensor");
   REFUSES(compile([&](const List&) { return List{a}; }, {f32(2)}), "compile", "another trace");
+  REFUSES(compile([&](Tensor) { return a; }, f32(2)), "compile", "another trace");
+  REFUSES(compile({.name = "step"}, [&](Tensor) { return a; }, f32(2)), "compile", "another trace");
+  REFUSES(compile([](Tensor x, Tensor y) { return x + y; }, f32(2)), "compile", "takes 2 tensors", "1 type was given");
   Step step = compile(same, {f32(2)});
   REFUSES(step.set_threads(-1), "threads", "-1");
   REFUSES(step.set_threads(5000), "threads", "5000");

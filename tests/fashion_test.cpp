@@ -11,6 +11,7 @@
 
 #include "apps/pictures.h"
 #include "apps/report.h"
+#include "windrow/ops.h"
 #include "windrow/windrow.h"
 
 namespace wr::apps {

@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <source_location>
 #include <span>
 #include <string>
 #include <tuple>
@@ -104,6 +105,22 @@ std::vector<Tensor> as_list(std::pair<A, B> t) {
 }
 
 template <class Fn, std::size_t... I>
+constexpr bool takes(std::index_sequence<I...>) {
+  return std::is_invocable_v<Fn&, decltype((static_cast<void>(I), std::declval<const Tensor&>()))...>;
+}
+inline constexpr int kMostParameters = 32;
+/// How many tensors a function takes; -1 if it takes something else.
+template <class Fn, int N = 0>
+constexpr int parameters() {
+  if constexpr (N > kMostParameters)
+    return -1;
+  else if constexpr (takes<Fn>(std::make_index_sequence<N>{}))
+    return N;
+  else
+    return parameters<Fn, N + 1>();
+}
+
+template <class Fn, std::size_t... I>
 std::vector<Tensor> call(Fn& fn, const std::vector<Tensor>& arguments, std::index_sequence<I...>) {
   if constexpr (std::is_void_v<decltype(fn(arguments[I]...))>) {
     fn(arguments[I]...);
@@ -115,18 +132,33 @@ std::vector<Tensor> call(Fn& fn, const std::vector<Tensor>& arguments, std::inde
 
 }  // namespace detail
 
+/// A function of some tensors that compile() calls, and where the user wrote it. Made from any callable by itself.
+class StepFunction {
+ public:
+  template <class Fn>
+  requires(!std::is_same_v<std::remove_cvref_t<Fn>, StepFunction> && detail::parameters<Fn>() >= 0)
+      StepFunction(Fn&& fn,  // NOLINT(google-explicit-constructor)
+                   std::source_location where = std::source_location::current())
+      : parameters_(detail::parameters<Fn>()), where_(where), call_([&fn](const std::vector<Tensor>& arguments) {
+          return detail::call(fn, arguments, std::make_index_sequence<detail::parameters<Fn>()>{});
+        }) {}
+
+  Step compiled(const std::vector<Spec>& specs, const CompileOptions& options) const;
+
+ private:
+  int parameters_;
+  std::source_location where_;
+  std::function<std::vector<Tensor>(const std::vector<Tensor>&)> call_;
+};
+
 /// compile([&](Tensor x, Tensor y) { ...; return loss; }, wr::f32(64, 784), wr::i32(64))
-template <class Fn, std::same_as<Spec>... Specs>
-Step compile(const CompileOptions& options, Fn&& fn, const Specs&... specs) {
-  return compile(
-      [&](const std::vector<Tensor>& arguments) {
-        return detail::call(fn, arguments, std::index_sequence_for<Specs...>{});
-      },
-      std::vector<Spec>{specs...}, options);
+template <std::same_as<Spec>... Specs>
+Step compile(const CompileOptions& options, const StepFunction& fn, const Specs&... specs) {
+  return fn.compiled({specs...}, options);
 }
-template <class Fn, std::same_as<Spec>... Specs>
-requires(!std::is_same_v<std::remove_cvref_t<Fn>, CompileOptions>) Step compile(Fn&& fn, const Specs&... specs) {
-  return compile(CompileOptions{}, std::forward<Fn>(fn), specs...);
+template <std::same_as<Spec>... Specs>
+Step compile(const StepFunction& fn, const Specs&... specs) {
+  return fn.compiled({specs...}, {});
 }
 
 /// Computes one expression now.

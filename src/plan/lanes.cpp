@@ -66,7 +66,8 @@ void choose_strip(const Schedule& s, Region& region, const Options& o) {
     region.strip = std::clamp<std::int64_t>(fit, 1, rows);
     if (region.strip > 64) region.strip = region.strip / 64 * 64;
     region.strip = std::min(rows, divide_up(rows, divide_up(rows, region.strip)));
-    if (region.flat) region.strip = std::min(rows, divide_up(region.strip, 16) * 16);
+    // Many small rows: strips begin on a cache line, or every vector would be in two.
+    if (region.flat || region.strip > 64) region.strip = std::min(rows, divide_up(region.strip, 16) * 16);
     return;
   }
   double best = std::numeric_limits<double>::max();

@@ -27,6 +27,7 @@ Schedule schedule(const ir::Graph& graph, const Options& options) {
       share_out(s, options);
       if (s.estimate_ns < best.estimate_ns) best = std::move(s);
     }
+  best.block_bytes = options.block_bytes;
   return best;
 }
 

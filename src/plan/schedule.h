@@ -66,6 +66,7 @@ struct Commit {
 struct Options {
   int lanes = 0;  // 0: chosen
   std::size_t l1_bytes = 48 << 10, l2_bytes = 2 << 20;
+  std::size_t block_bytes = 12 << 10;  // of a value, where cheap ops go through a strip in blocks
   int cores = 1;
   double barrier_ns = 300;
 };
@@ -77,6 +78,7 @@ struct Schedule {
   std::vector<Placement> place;  // by node
   std::vector<Commit> commits;
   std::vector<int> states;  // state nodes, in order of Home::state's index
+  std::size_t block_bytes = 0;
   double estimate_ns = 0;
 };
 

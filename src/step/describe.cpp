@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "step/inside.h"
 
@@ -84,15 +85,31 @@ double region_flops(const ir::Graph& g, const Region& r) {
   return sum;
 }
 
-/// The code of a region for its usual strip.
-const cpu::Code* code_of(const cpu::Program& program, std::size_t phase, int region) {
-  const cpu::Code* found = nullptr;
-  for (const auto& lane : program.strips[phase])
-    for (const auto& strip : lane) {
-      const auto& code = program.codes[static_cast<std::size_t>(strip.code)];
-      if (code.region == region && (!found || code.rows > found->rows)) found = &code;
+/// The codes that make up a region's first strip, each once and none that differs only in its number of rows.
+std::vector<const cpu::Code*> codes_of(const cpu::Program& program, std::size_t phase, int region) {
+  std::vector<const cpu::Code*> found;
+  std::set<int> nodes;
+  for (const auto& lane : program.pieces[phase])
+    for (const auto& piece : lane) {
+      const auto& code = program.codes[static_cast<std::size_t>(piece.code)];
+      if (code.region != region || code.instrs.empty() || !nodes.insert(code.instrs[0].node).second) continue;
+      found.push_back(&code);
     }
   return found;
+}
+
+std::string calls_text(const Step::Inside& step, const cpu::Code& code) {
+  std::string text;
+  for (const auto& i : code.instrs) text += instr_text(step, i);
+  return text;
+}
+
+std::string region_text(const Step::Inside& step, const std::vector<const cpu::Code*>& codes) {
+  std::string text;
+  for (const auto* code : codes)
+    text += codes.size() == 1 ? calls_text(step, *code)
+                              : fmt::format("   {} at a time\n", code->rows) + calls_text(step, *code);
+  return text;
 }
 
 }  // namespace
@@ -113,15 +130,11 @@ std::string describe(const Step::Inside& step) {
       size_text(static_cast<double>(f.state_bytes)), cpu::name_of(program.target), f.compile_ms);
   for (std::size_t p = 0; p < s.phases.size(); ++p) {
     text += fmt::format("phase {}\n", p);
-    if (const auto* code = code_of(program, p, -1)) {
-      text += "  each lane for itself\n";
-      for (const auto& i : code->instrs) text += instr_text(step, i);
-    }
+    for (const auto* code : codes_of(program, p, -1)) text += "  each lane for itself\n" + calls_text(step, *code);
     for (std::size_t r = 0; r < s.phases[p].regions.size(); ++r) {
       const Region& region = s.phases[p].regions[r];
       text += fmt::format("  region {}  {}; {}\n", r, strips_text(region), count_text(region_flops(g, region), "FLOP"));
-      if (const auto* code = code_of(program, p, static_cast<int>(r)))
-        for (const auto& i : code->instrs) text += instr_text(step, i);
+      text += region_text(step, codes_of(program, p, static_cast<int>(r)));
     }
   }
   if (!program.commits.empty()) {

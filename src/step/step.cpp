@@ -2,6 +2,7 @@
 #include "windrow/step.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <unordered_set>
 
 #include "backend/cpu/target.h"
@@ -19,6 +20,9 @@ plan::Options plan_options(const CompileOptions& options) {
   o.lanes = options.lanes;
   o.cores = machine().cores;
   o.l1_bytes = static_cast<std::size_t>(machine().l1d);
+  // A few values of a block fit L1, and a kernel's work outweighs its call.
+  o.block_bytes = o.l1_bytes / 4;
+  if (const char* block = std::getenv("WINDROW_BLOCK_BYTES")) o.block_bytes = std::strtoull(block, nullptr, 10);
   o.l2_bytes = static_cast<std::size_t>(machine().l2);
   return o;
 }
@@ -176,6 +180,15 @@ Step compile(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)
     }
   }
   return make_step(*graph, options, where);
+}
+
+Step StepFunction::compiled(const std::vector<Spec>& specs, const CompileOptions& options) const {
+  const int given = static_cast<int>(specs.size());
+  if (given != parameters_)
+    fail(where_, "compile: the function takes " + std::to_string(parameters_) +
+                     (parameters_ == 1 ? " tensor" : " tensors") + ", but " + std::to_string(given) +
+                     (given == 1 ? " type was given" : " types were given"));
+  return compile(call_, specs, options, where_);
 }
 
 std::vector<Array> eval(const std::vector<Tensor>& tensors, std::source_location where) {

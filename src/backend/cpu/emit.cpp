@@ -9,6 +9,13 @@ View Emitter::scratch(DType dtype, const Shape& shape) {
   View v = dense_view(kScratch, 0, dtype, shape);
   v.buffer = static_cast<int>(buffers_.size());
   buffers_.push_back({static_cast<std::size_t>(std::max<std::int64_t>(shape.count(), 1)) * size_of(dtype)});
+  if (in_loop_) buffers_.back().loop = static_cast<int>(loops_.size()) - 1;
+  return v;
+}
+
+View Emitter::lasting_scratch(DType dtype, const Shape& shape) {
+  const View v = scratch(dtype, shape);
+  buffers_.back().loop = -1;
   return v;
 }
 
@@ -26,7 +33,7 @@ void Emitter::add(Instr::Fn fn, const void* params, const std::vector<View>& ope
   const int now = static_cast<int>(calls_.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const View& v = operands[i];
-    p.instr.operand[i] = {v.base, v.offset, v.advance};
+    p.instr.operand[i] = {v.base, v.offset, v.advance, v.inner};
     p.buffer[i] = v.buffer;
     if (v.buffer < 0) continue;
     Buffer& b = buffers_[static_cast<std::size_t>(v.buffer)];
@@ -34,6 +41,21 @@ void Emitter::add(Instr::Fn fn, const void* params, const std::vector<View>& ope
     b.last = now;
   }
   calls_.push_back(p);
+}
+
+int Emitter::begin_list() {
+  lists_.push_back(static_cast<int>(calls_.size()));
+  return static_cast<int>(lists_.size()) - 1;
+}
+
+void Emitter::begin_loop() {
+  loops_.push_back({static_cast<int>(calls_.size()), 0});
+  in_loop_ = true;
+}
+
+void Emitter::end_loop() {
+  loops_.back().end = static_cast<int>(calls_.size());
+  in_loop_ = false;
 }
 
 int Emitter::root(int buffer) const {
@@ -52,7 +74,7 @@ void Emitter::merge_in_place() {
       if (!((p.in_place >> k) & 1) || p.buffer[k] < 0) continue;
       const int from = root(p.buffer[k]);
       Buffer &a = buffers_[static_cast<std::size_t>(from)], &b = buffers_[static_cast<std::size_t>(made)];
-      if (from == made || a.last != now || b.first != now || a.bytes != b.bytes) continue;
+      if (from == made || a.last != now || b.first != now || a.bytes != b.bytes || a.loop != b.loop) continue;
       a.last = b.last;
       b.same_as = from;
       break;
@@ -60,8 +82,19 @@ void Emitter::merge_in_place() {
   }
 }
 
-std::vector<Instr> Emitter::finish(std::size_t reserved) {
+/// What is read or written in one turn of a loop must keep its place in all turns.
+void Emitter::keep_through_loops() {
+  for (Buffer& b : buffers_)
+    for (const Loop& loop : loops_)
+      if (b.loop < 0 && b.first >= 0 && b.first < loop.end && b.last >= loop.begin) {
+        b.first = std::min(b.first, loop.begin);
+        b.last = std::max(b.last, loop.end - 1);
+      }
+}
+
+std::vector<std::vector<Instr>> Emitter::finish(std::size_t reserved) {
   merge_in_place();
+  keep_through_loops();
   std::vector<plan::Lifetime> lifetimes;
   std::vector<int> slot(buffers_.size(), -1);
   for (std::size_t i = 0; i < buffers_.size(); ++i)
@@ -72,17 +105,21 @@ std::vector<Instr> Emitter::finish(std::size_t reserved) {
   const plan::MemoryUse use = plan::assign_offsets(lifetimes);
   program_.scratch_bytes = std::max(program_.scratch_bytes, reserved + use.bytes);
   program_.scratch_lower_bound = std::max(program_.scratch_lower_bound, reserved + use.lower_bound);
-  std::vector<Instr> instrs;
-  for (Pending& p : calls_) {
+  std::vector<std::vector<Instr>> instrs(std::max<std::size_t>(lists_.size(), 1));
+  for (std::size_t now = 0, list = 0; now < calls_.size(); ++now) {
+    while (list + 1 < lists_.size() && lists_[list + 1] <= static_cast<int>(now)) ++list;
+    Pending& p = calls_[now];
     for (int i = 0; i < p.instr.operands; ++i)
       if (p.buffer[i] >= 0) {
         const auto at = static_cast<std::size_t>(slot[static_cast<std::size_t>(root(p.buffer[i]))]);
         p.instr.operand[i].offset += static_cast<std::int64_t>(reserved + lifetimes[at].offset);
       }
-    instrs.push_back(p.instr);
+    instrs[list].push_back(p.instr);
   }
   calls_.clear();
   buffers_.clear();
+  loops_.clear();
+  lists_.clear();
   return instrs;
 }
 

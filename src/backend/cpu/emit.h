@@ -16,7 +16,8 @@ struct View {
   int base = kScratch;
   int buffer = -1;           // of the emitter, when base is kScratch and the place is still open
   std::int64_t offset = 0;   // bytes
-  std::int64_t advance = 0;  // bytes a row of the strip
+  std::int64_t advance = 0;  // bytes a row of the region
+  std::int64_t inner = 0;    // bytes a row of the strip
   DType dtype = DType::f32;
   Shape shape;
   Strides strides;
@@ -38,8 +39,10 @@ class Emitter {
   Emitter(Program& program, Target target) : program_(program), target_(target) {}
   Target target() const { return target_; }
 
-  /// A scratch buffer that lives from its first to its last use.
+  /// A scratch buffer that lives from its first to its last use; inside a loop it is for one turn.
   View scratch(DType dtype, const Shape& shape);
+  /// The same, but inside a loop for all its turns.
+  View lasting_scratch(DType dtype, const Shape& shape);
   View scratch_bytes(std::size_t bytes);
 
   /// A kernel call; bit k of `in_place` says that the destination may be operand k's memory if nobody reads it later.
@@ -63,18 +66,29 @@ class Emitter {
   /// The node that the calls to come belong to.
   int node = -1;
 
-  /// Gives the buffers their places behind `reserved` bytes of scratch and hands the calls over.
-  std::vector<Instr> finish(std::size_t reserved);
+  /// The calls to come are a list of their own; returns its number.
+  int begin_list();
+  /// The lists between these two are run in turns, in any number.
+  void begin_loop();
+  void end_loop();
+
+  /// Gives the buffers their places behind `reserved` bytes of scratch and hands the lists of calls over.
+  std::vector<std::vector<Instr>> finish(std::size_t reserved);
 
  private:
   struct Buffer {
     std::size_t bytes;
     int first = -1, last = -1;
     int same_as = -1;  // shares its memory with another buffer
+    int loop = -1;     // whose single turn it is for
+  };
+  struct Loop {
+    int begin, end;  // calls
   };
   void add(Instr::Fn fn, const void* params, const std::vector<View>& operands, const char* name, unsigned in_place);
   int root(int buffer) const;
   void merge_in_place();
+  void keep_through_loops();
 
   struct Pending {
     Instr instr;
@@ -85,6 +99,9 @@ class Emitter {
   Target target_;
   std::vector<Buffer> buffers_;
   std::vector<Pending> calls_;
+  std::vector<Loop> loops_;
+  bool in_loop_ = false;
+  std::vector<int> lists_;  // first call of each
 };
 
 }  // namespace wr::cpu

@@ -55,19 +55,22 @@ void Executor::reserve_threads(int threads) {
   if (std::min(threads, program_.lanes) > 1) ThreadTeam::shared().reserve(std::min(threads, program_.lanes));
 }
 
-void Executor::run_instrs(const std::vector<Instr>& instrs, char* const* bases, std::int64_t row0) noexcept {
+void Executor::run_instrs(const std::vector<Instr>& instrs, char* const* bases, std::int64_t row0,
+                          std::int64_t inner) noexcept {
   for (const Instr& i : instrs) {
     void* ptr[kMaxOperands];
-    for (int k = 0; k < i.operands; ++k)
-      ptr[k] = bases[i.operand[k].base] + i.operand[k].offset + row0 * i.operand[k].advance;
+    for (int k = 0; k < i.operands; ++k) {
+      const Operand& o = i.operand[k];
+      ptr[k] = bases[o.base] + o.offset + row0 * o.advance + inner * o.inner;
+    }
     i.fn(i.params, ptr, row0);
   }
 }
 
 void Executor::run_lane(std::size_t phase, int lane) noexcept {
   char* const* bases = bases_.data() + static_cast<std::size_t>(lane * program_.bases);
-  for (const Strip& strip : program_.strips[phase][static_cast<std::size_t>(lane)])
-    run_instrs(program_.codes[static_cast<std::size_t>(strip.code)].instrs, bases, strip.row0);
+  for (const Piece& piece : program_.pieces[phase][static_cast<std::size_t>(lane)])
+    run_instrs(program_.codes[static_cast<std::size_t>(piece.code)].instrs, bases, piece.row0, piece.inner);
 }
 
 void Executor::body(void* self, int member, int members) {
@@ -75,7 +78,7 @@ void Executor::body(void* self, int member, int members) {
   const FlushDenormals flush;
   const int lanes = e.program_.lanes;
   const int begin = member * lanes / members, end = (member + 1) * lanes / members;
-  for (std::size_t phase = 0; phase < e.program_.strips.size(); ++phase) {
+  for (std::size_t phase = 0; phase < e.program_.pieces.size(); ++phase) {
     if (phase > 0 && members > 1) ThreadTeam::shared().barrier(members);
     for (int lane = begin; lane < end; ++lane) e.run_lane(phase, lane);
   }
@@ -87,7 +90,7 @@ void Executor::run(int threads) noexcept {
     body(this, 0, 1);
   else
     ThreadTeam::shared().run(members, body, this);
-  run_instrs(program_.commits, bases_.data(), 0);
+  run_instrs(program_.commits, bases_.data(), 0, 0);
 }
 
 }  // namespace wr::cpu

@@ -28,7 +28,7 @@ class Executor {
 
   static void body(void* self, int member, int members);
   void run_lane(std::size_t phase, int lane) noexcept;
-  void run_instrs(const std::vector<Instr>& instrs, char* const* bases, std::int64_t row0) noexcept;
+  void run_instrs(const std::vector<Instr>& instrs, char* const* bases, std::int64_t row0, std::int64_t inner) noexcept;
 
   Program program_;
   Memory scratch_, partials_, arena_;

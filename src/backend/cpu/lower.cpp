@@ -53,6 +53,7 @@ View Lowering::strip(int id, int axis) {
   // A member of this region may also be read along another axis of the same size: then its strip is not the one wanted.
   if (in_this_region(id) && schedule_.place[static_cast<std::size_t>(id)].axis == axis) {
     if (auto it = local_.find(id); it != local_.end()) return it->second;
+    if (auto it = outer_.find(id); it != outer_.end()) return local_[id] = block_of(it->second, axis);
     const Node& n = graph_[id];
     if (ir::is_view(n.op)) {
       const int along = plan::aligned_axis(graph_, id, 0, axis);
@@ -89,7 +90,8 @@ View Lowering::destination(int id, int axis) {
   if (plan::is_total(axis)) return homes_.partial[static_cast<std::size_t>(id)];
   if (const View& v = homes_.whole[static_cast<std::size_t>(id)]; v.base >= 0)
     return axis == kOnce ? v : rows_of(v, axis);
-  return emit_.scratch(n.spec.dtype, strip_shape(n.spec.shape, axis));
+  const Shape shape = strip_shape(n.spec.shape, axis);
+  return in_block_ && outlasts_block(id) ? lasting_destination(id, axis) : emit_.scratch(n.spec.dtype, shape);
 }
 
 void Lowering::copy(const View& to, const View& from) {
@@ -104,18 +106,14 @@ View Lowering::dense(View v) {
   return d;
 }
 
-void Lowering::run() {
-  if (!region_) {
-    for (int id : schedule_.phases[static_cast<std::size_t>(phase_)].shared) {
-      emit_.node = id;
-      if (!ir::is_view(graph_[id].op)) lower(id, kOnce);
-    }
-    return;
+std::vector<Turn> Lowering::run() {
+  if (region_) return lower_region();
+  const int list = emit_.begin_list();
+  for (int id : schedule_.phases[static_cast<std::size_t>(phase_)].shared) {
+    emit_.node = id;
+    if (!ir::is_view(graph_[id].op)) lower(id, kOnce);
   }
-  for (const plan::Member& m : region_->members) {
-    emit_.node = m.node;
-    if (!ir::is_view(graph_[m.node].op)) lower(m.node, m.axis);
-  }
+  return {{list}};
 }
 
 // ---- the program
@@ -254,42 +252,47 @@ class Builder {
     const plan::Phase& phase = s_.phases[static_cast<std::size_t>(index)];
     const std::size_t reserved = shared_bytes_[static_cast<std::size_t>(index)];
     p_.scratch_bytes = std::max(p_.scratch_bytes, reserved);
-    std::vector<std::vector<Strip>> lanes(static_cast<std::size_t>(s_.lanes));
+    std::vector<std::vector<Piece>> lanes(static_cast<std::size_t>(s_.lanes));
     if (!h_.shared[static_cast<std::size_t>(index)].empty()) {
-      const int code = add_code(index, nullptr, -1, 0, true, reserved);
-      for (auto& strips : lanes) strips.push_back({code, 0});
+      const auto pieces = add_codes(index, nullptr, -1, 0, true, reserved);
+      for (auto& lane : lanes) lane = pieces;
     }
     for (std::size_t r = 0; r < phase.regions.size(); ++r) {
       const plan::Region& region = phase.regions[r];
       const bool totals =
           std::any_of(region.members.begin(), region.members.end(), [](auto& m) { return plan::is_total(m.axis); });
-      std::map<std::pair<std::int64_t, bool>, int> codes;
+      std::map<std::pair<std::int64_t, bool>, std::vector<Piece>> strips;
       for (int l = 0; l < region.lanes(); ++l) {
         const auto begin = region.row_begin[static_cast<std::size_t>(l)],
                    end = region.row_begin[static_cast<std::size_t>(l) + 1];
         for (auto row = begin; row < end || (row == begin && totals && begin == end); row += region.strip) {
           const auto rows = std::min(region.strip, end - row);
           const bool first = totals && row == begin;
-          const auto [it, fresh] = codes.emplace(std::pair(rows, first), 0);
-          if (fresh) it->second = add_code(index, &region, static_cast<int>(r), rows, first, reserved);
-          lanes[static_cast<std::size_t>(region.first_lane + l)].push_back({it->second, row});
+          const auto [it, fresh] = strips.try_emplace(std::pair(rows, first));
+          if (fresh) it->second = add_codes(index, &region, static_cast<int>(r), rows, first, reserved);
+          for (const Piece& piece : it->second)
+            lanes[static_cast<std::size_t>(region.first_lane + l)].push_back(
+                {piece.code, row + piece.inner, piece.inner});
           if (rows == 0) break;
         }
       }
     }
-    p_.strips.push_back(std::move(lanes));
+    p_.pieces.push_back(std::move(lanes));
   }
 
-  int add_code(int phase, const plan::Region* region, int region_index, std::int64_t rows, bool first,
-               std::size_t reserved) {
+  /// The pieces of a strip that begins at row 0.
+  std::vector<Piece> add_codes(int phase, const plan::Region* region, int region_index, std::int64_t rows, bool first,
+                               std::size_t reserved) {
     Emitter emitter(p_, p_.target);
-    Lowering(s_, h_, emitter, phase, region, region_index, rows, first).run();
-    Code code;
-    code.rows = rows;
-    code.region = region_index;
-    code.instrs = emitter.finish(reserved);
-    p_.codes.push_back(std::move(code));
-    return static_cast<int>(p_.codes.size()) - 1;
+    const std::vector<Turn> turns = Lowering(s_, h_, emitter, phase, region, region_index, rows, first).run();
+    const int first_code = static_cast<int>(p_.codes.size());
+    for (auto& instrs : emitter.finish(reserved)) p_.codes.push_back({std::move(instrs), 0, region_index});
+    std::vector<Piece> pieces;
+    for (const Turn& turn : turns) {
+      pieces.push_back({first_code + turn.list, turn.inner, turn.inner});
+      p_.codes[static_cast<std::size_t>(pieces.back().code)].rows = turn.rows;
+    }
+    return pieces;
   }
 
   static View copied(Emitter& emitter, const View& from, const View& to) {
@@ -329,7 +332,7 @@ class Builder {
       emitter.node = node;
       copied(emitter, from, to);
     }
-    p_.commits = emitter.finish(0);
+    p_.commits = std::move(emitter.finish(0).front());
   }
 
   View& whole(int id) { return h_.whole[static_cast<std::size_t>(id)]; }

@@ -17,6 +17,13 @@ struct Homes {
   std::vector<std::unordered_map<int, View>> shared;  // [phase]: values each lane computes for itself
 };
 
+/// A list of the emitter's, to be run from this row of the strip on.
+struct Turn {
+  int list;
+  std::int64_t inner = 0;
+  std::int64_t rows = 0;
+};
+
 /// Lowers the members of a region for strips of `rows` rows, or (region == nullptr) a phase's shared values.
 class Lowering {
  public:
@@ -32,10 +39,24 @@ class Lowering {
         rows_(rows),
         first_(first) {}
 
-  void run();
+  /// Emits the lists of calls, and says in which order they make up a strip.
+  std::vector<Turn> run();
 
  private:
   using Node = ir::Node;
+  using Members = std::vector<plan::Member>::const_iterator;
+
+  // ---- blocks (lower_blocks.cpp)
+  std::vector<Turn> lower_region();
+  void lower_members(Members begin, Members end);
+  std::vector<Turn> lower_in_blocks(Members begin, Members end, std::int64_t block);
+  bool is_light(const plan::Member& member) const;
+  std::int64_t row_bytes(const plan::Member& member) const;
+  std::int64_t block_rows(Members begin, Members end) const;
+  void find_last_uses();
+  bool outlasts_block(int id) const;
+  View lasting_destination(int id, int axis);
+  View block_of(View strip, int axis) const;
 
   // ---- values (lower.cpp)
   /// Operand k of a node that is cut along `axis`: its rows, or the whole of it.
@@ -73,7 +94,14 @@ class Lowering {
   int region_index_;
   std::int64_t rows_;
   bool first_;
-  std::unordered_map<int, View> local_;  // strips made so far in this code
+  std::unordered_map<int, View> local_;  // strips made so far
+
+  // While a block is lowered: rows_ are the block's, local_ has its values.
+  bool in_block_ = false;
+  std::int64_t strip_rows_ = 0;
+  std::unordered_map<int, View> outer_;    // strips made before, and those that outlast the block
+  std::unordered_map<int, int> last_use_;  // by node: the last member that reads it
+  int block_end_ = 0;                      // first member behind the block
 };
 
 }  // namespace wr::cpu

@@ -1,5 +1,5 @@
-// A plan as the CPU runs it: flat lists of kernel calls. Every pointer is a base plus a fixed offset plus the strip's
-// first row times a fixed advance; nothing is decided while running.
+// A plan as the CPU runs it: flat lists of kernel calls. Every pointer is a base plus a fixed offset plus the first row
+// times a fixed advance; nothing is decided while running.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@ struct Operand {
   int base = 0;
   std::int64_t offset = 0;   // bytes
   std::int64_t advance = 0;  // bytes a row
+  std::int64_t inner = 0;    // bytes a row of the strip, in values that stand in scratch for the strip alone
 };
 
 struct Instr {
@@ -32,23 +33,25 @@ struct Instr {
   const char* kernel = "";  // for people
 };
 
-/// One region's kernel calls for strips of a certain number of rows.
+/// Kernel calls of a region for a certain number of rows: a strip, or a block of a strip's rows that stays in L1.
 struct Code {
   std::vector<Instr> instrs;
   std::int64_t rows = 0;
   int region = -1;  // -1: the values a lane computes for itself at the start of a phase
 };
 
-struct Strip {
+/// A code and the rows it is for.
+struct Piece {
   int code;
-  std::int64_t row0;
+  std::int64_t row0;       // of the region
+  std::int64_t inner = 0;  // the same counted from the strip's first row
 };
 
 struct Program {
   Target target{};
   int lanes = 1;
   std::vector<Code> codes;
-  std::vector<std::vector<std::vector<Strip>>> strips;  // [phase][lane]
+  std::vector<std::vector<std::vector<Piece>>> pieces;  // [phase][lane], strip by strip
   std::size_t scratch_bytes = 0;                        // a lane
   std::size_t scratch_lower_bound = 0;                  // the most that is live at once
   std::size_t partial_bytes = 0;                        // a lane

@@ -1,7 +1,7 @@
 // Detection and choice of the SIMD target.
 #include "backend/cpu/target.h"
 
-#include <hwy/targets.h>
+#include <hwy/highway.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kNames[kTargets] = {"sse4", "avx2", "avx512"};
 
 std::vector<Target> detect() {
-  const auto supported = hwy::SupportedTargets();
+  const auto supported = hwy::SupportedTargets() & HWY_TARGETS;  // of those this build has
   std::vector<Target> found;
   if (supported & HWY_SSE4) found.push_back(Target::sse4);
   if (supported & HWY_AVX2) found.push_back(Target::avx2);
@@ -34,8 +34,8 @@ Target parse(std::string_view name) {
 Target checked(Target target) {
   const auto& have = available_targets();
   if (std::find(have.begin(), have.end(), target) == have.end())
-    throw Error("this CPU cannot run the SIMD target " + std::string(name_of(target)) + "; the best it has is " +
-                std::string(name_of(have.back())));
+    throw Error("this build or CPU cannot run the SIMD target " + std::string(name_of(target)) +
+                "; the best it has is " + std::string(name_of(have.back())));
   return target;
 }
 

@@ -1,0 +1,19 @@
+// HTML pages: one file, nothing loaded from elsewhere.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace wr::apps {
+
+std::string escape(const std::string& text);
+/// A figure in a box.
+std::string fact(const std::string& value, const std::string& name);
+std::string table(const std::vector<std::pair<std::string, std::string>>& rows);
+/// From <!DOCTYPE html> to the title; the caller adds the body and closes body and html.
+std::string page_head(const std::string& title);
+/// The file appears complete or not at all.
+void write_page(const std::string& path, const std::string& html);
+
+}  // namespace wr::apps

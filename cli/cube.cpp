@@ -1,0 +1,333 @@
+// windrow train cube, eval cube and solve.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cstdlib>
+
+#include "apps/cube.h"
+#include "apps/cube_report.h"
+#include "apps/progress.h"
+#include "cli/session.h"
+#include "cli/train.h"
+#include "windrow/error.h"
+
+namespace wr::cli {
+namespace {
+
+using namespace wr::apps;
+
+constexpr int kMoveLimit = 20;
+
+struct CubeOptions {
+  Texts given;
+  std::string preset = "best", save, resume, report;
+  int threads = 0;
+  bool json = false;
+};
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+double percent(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+CubeSettings settings_for(const CubeOptions& o) {
+  if (!o.resume.empty()) {
+    const CubeSettings file = cube_settings_of(read_safetensors_header(o.resume).metadata, o.resume);
+    CubeSettings asked = file;
+    for (const auto& [name, text] : o.given) set(asked, name, text);
+    const Texts then = to_texts(file), wanted = to_texts(asked);
+    for (const auto& [name, text] : then)
+      if (wanted.at(name) != text)
+        throw Error(fmt::format("--{} {}: {} was trained with {} {}", name, wanted.at(name), o.resume, name, text));
+    return file;
+  }
+  try {
+    CubeSettings s = cube_preset(o.preset);
+    for (const auto& [name, text] : o.given) set(s, name, text);
+    return s;
+  } catch (const Error& e) {
+    throw CLI::ValidationError("train cube", e.what());
+  }
+}
+
+// ---- what is seen of a run
+// ---------------------------------------------------------------------------------------------------------
+
+std::string success_text(const CubePoint& p) {
+  std::vector<std::string> parts;
+  for (std::size_t d = 1; d < kDistances; ++d)
+    if (p.success[d] >= 0) parts.push_back(fmt::format("{:.4g}", 100 * p.success[d]));
+  return fmt::format("{}", fmt::join(parts, " "));
+}
+
+class CubePrinter {
+ public:
+  CubePrinter(bool json, const CubeLearner& learner)
+      : json_(json), line_(!json && isatty(STDOUT_FILENO) != 0), learner_(learner) {}
+
+  void step(const CubeProgress& p) {
+    if (!line_ || now() < next_) return;
+    next_ = now() + 0.1;
+    fmt::print("\r\x1b[K{} {}/{}  {:.0f} {}s/s  loss {:.3g}  {}  {} left", p.unit, p.done, p.total, p.rate, p.unit,
+               p.loss, p.note, clock_text(p.seconds_left));
+    std::fflush(stdout);
+  }
+  void clear() const {
+    if (line_) fmt::print("\r\x1b[K");
+  }
+  void point(const CubePoint& p) const {
+    clear();
+    if (json_) {
+      const nlohmann::json line{{learner_.unit(), p.done}, {"seconds", p.seconds}, {"loss", p.loss},
+                                {"depth", p.depth},        {"success", p.success}, {"updates", learner_.updates()}};
+      fmt::print("{}\n", line.dump());
+    } else {
+      const std::string note = learner_.note();
+      fmt::print("{} {:>{}}/{}  loss {:.4g}  {}{}success by distance, %: {}  {}\n", learner_.unit(), p.done,
+                 fmt::formatted_size("{}", learner_.total()), learner_.total(), p.loss, note, note.empty() ? "" : "  ",
+                 success_text(p), clock_text(p.seconds));
+    }
+    std::fflush(stdout);
+  }
+
+ private:
+  bool json_, line_;
+  const CubeLearner& learner_;
+  double next_ = 0;
+};
+
+void print_census(const FullCensus& c) {
+  fmt::print("{:>8}{:>10}{:>10}{:>12}{:>12}{:>13}{:>7}\n", "distance", "states", "solved", "share", "optimal",
+             "mean excess", "worst");
+  const auto row = [](const std::string& name, const Census& e) {
+    fmt::print("{:>8}{:>10}{:>10}{:>10.4f} %{:>10.4f} %{:>13.5f}{:>7}\n", name, e.states, e.solved,
+               percent(e.solved, e.states), percent(e.optimal, e.states),
+               e.solved ? static_cast<double>(e.excess) / static_cast<double>(e.solved) : 0.0, e.worst);
+  };
+  for (std::size_t d = 0; d < kDistances; ++d) row(std::to_string(d), c.by_distance[d]);
+  row("all", c.all);
+}
+
+nlohmann::json json_of(const Census& c) {
+  return {{"states", c.states}, {"solved", c.solved}, {"optimal", c.optimal}, {"excess", c.excess}, {"worst", c.worst}};
+}
+
+nlohmann::json json_of(const FullCensus& c) {
+  nlohmann::json by = nlohmann::json::array();
+  for (const Census& d : c.by_distance) by.push_back(json_of(d));
+  return {{"all", json_of(c.all)}, {"by_distance", by}, {"moves", c.moves}, {"searched", c.searched}};
+}
+
+// ---- train
+// ---------------------------------------------------------------------------------------------------------------------
+
+void print_start(const CubeRun& run, const CubeOptions& o) {
+  const CubeSettings& s = run.settings();
+  std::int64_t parameters = 0;
+  for (const State& p : run.learner().net().parameters()) parameters += p.shape().count();
+  fmt::print("2x2x2 cube, {}: net {} on {}, {} parameters; {} {}s in batches of {}, lr {}\n", s.method, s.hidden,
+             s.encoding, parameters, run.learner().total(), run.learner().unit(), s.batch, s.lr);
+  if (!o.resume.empty()) fmt::print("resumed after {} {}s\n", run.learner().done(), run.learner().unit());
+  std::fflush(stdout);
+}
+
+int stop_early(const CubeRun& run, const CubeOptions& o) {
+  const std::string save = o.save.empty() ? "cube.safetensors" : o.save;
+  save_whole([&] { run.save(save); });
+  if (o.json)
+    fmt::print("{}\n", nlohmann::json{{"interrupted", true}, {"done", run.learner().done()}, {"saved", save}}.dump());
+  else
+    fmt::print("interrupted after {} {}s; saved. To go on:\n  windrow train cube --resume {}\n", run.learner().done(),
+               run.learner().unit(), save);
+  return kInterrupted;
+}
+
+void finish(CubeRun& run, const CubeOptions& o) {
+  const FullCensus greedy = census(run.everything(), cube_distances(), kMoveLimit, 1);
+  if (!o.save.empty()) save_whole([&] { run.save(o.save); });
+  if (!o.report.empty())
+    write_report(o.report, CubeReport{run, greedy, machine_rows(run.learner().train_step().threads())});
+  if (o.json) {
+    fmt::print("{}\n", nlohmann::json{{"greedy", json_of(greedy)},
+                                      {"seconds", run.seconds()},
+                                      {"done", run.learner().done()},
+                                      {"moves", run.learner().moves()},
+                                      {"updates", run.learner().updates()}}
+                           .dump());
+    return;
+  }
+  fmt::print("trained for {}", duration_text(run.seconds()));
+  if (run.settings().method == "dqn") {
+    fmt::print(": {:.0f} episodes a minute, {} moves, {} training steps",
+               60.0 * static_cast<double>(run.learner().done()) / run.seconds(), run.learner().moves(),
+               run.learner().updates());
+  }
+  fmt::print("\ngreedy, within {} moves, all {} states:\n", kMoveLimit, greedy.all.states);
+  print_census(greedy);
+  if (!o.save.empty())
+    fmt::print("model: {}   (windrow eval cube {} --all; windrow solve {} \"R U' F\")\n", o.save, o.save, o.save);
+  if (!o.report.empty()) fmt::print("report: {}\n", o.report);
+}
+
+int train(CubeOptions o) {
+  const CubeSettings settings = settings_for(o);
+  if (o.save.empty()) o.save = o.resume;
+  check_writable("--save", o.save);
+  check_writable("--report", o.report);
+  const int lanes = o.resume.empty() ? 0 : cube_lanes_of(read_safetensors_header(o.resume).metadata, o.resume);
+  CubeRun run(settings, o.threads, lanes);
+  if (!o.resume.empty()) run.load(o.resume);
+  if (!o.json) print_start(run, o);
+  CubePrinter printer(o.json, run.learner());
+  const Interruptible guard;
+  CubeWatch watch;
+  watch.stop = [] { return interrupted(); };
+  watch.step = [&](const CubeProgress& p) { printer.step(p); };
+  watch.point = [&](const CubePoint& p) {
+    printer.point(p);
+    if (!o.save.empty()) save_or_warn([&] { run.save(o.save); });
+  };
+  const bool finished = run.train(watch);
+  printer.clear();
+  if (!finished) return stop_early(run, o);
+  finish(run, o);
+  return 0;
+}
+
+// ---- eval and solve
+// ----------------------------------------------------------------------------------------------------------------
+
+struct EvalOptions {
+  std::string file;
+  int threads = 0, beam = 1, limit = kMoveLimit;
+  std::int64_t sample = 1000;
+  bool all = false, json = false;
+};
+
+std::vector<std::int32_t> sampled_states(std::int64_t each) {
+  const auto& distance = cube_distances();
+  std::array<std::vector<std::int32_t>, kDistances> by;
+  for (std::int32_t s = 0; s < rl::PocketCube::kStates; ++s) by[distance[static_cast<std::size_t>(s)]].push_back(s);
+  rl::Rng rng(1);
+  std::vector<std::int32_t> list;
+  for (auto& states : by) {
+    const auto n = std::min(states.size(), static_cast<std::size_t>(each));
+    for (std::size_t i = 0; i < n; ++i) {
+      std::swap(states[i], states[i + rng.below(states.size() - i)]);
+      list.push_back(states[i]);
+    }
+  }
+  return list;
+}
+
+int evaluate(const EvalOptions& o) {
+  const TrainedCube trained = load_cube(o.file);
+  CubeJudge judge(trained.settings, trained.net, 4096, CompileOptions{"eval cube", o.threads, 0});
+  if (!o.all) {
+    const auto share = success(judge, sampled_states(o.sample), cube_distances(), o.limit);
+    if (o.json) {
+      fmt::print("{}\n", nlohmann::json{{"success", share}}.dump());
+      return 0;
+    }
+    fmt::print("{}: {}; greedy within {} moves, at most {} states of each distance (--all: every state)\n", o.file,
+               trained.settings.method, o.limit, o.sample);
+    for (std::size_t d = 0; d < kDistances; ++d) fmt::print("{:>4} {:>9.3f} %\n", d, 100 * share[d]);
+    return 0;
+  }
+  const double start = now();
+  const auto everything = judge.everything();
+  const FullCensus result = census(everything, cube_distances(), o.limit, o.beam);
+  if (o.json) {
+    fmt::print("{}\n", json_of(result).dump());
+    return 0;
+  }
+  fmt::print("{}: {}, net {}; all {} states within {} moves, {}, in {:.1f} s\n", o.file, trained.settings.method,
+             trained.settings.hidden, result.all.states, o.limit,
+             o.beam > 1 ? fmt::format("greedy, then a beam of {} for the {} that fail", o.beam, result.searched)
+                        : std::string("greedy"),
+             now() - start);
+  print_census(result);
+  return 0;
+}
+
+struct SolveOptions {
+  std::string file, moves;
+  int threads = 0, beam = 1, limit = 40;
+};
+
+void print_cube(const rl::StickerCube<2>& cube) {
+  const bool colour = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  for (const std::string& line : cube_lines(cube, colour)) fmt::print("  {}\n", line);
+}
+
+int solve_cube(const SolveOptions& o) {
+  const rl::PocketCube& cube = rl::PocketCube::get();
+  const auto scramble = rl::parse_moves(o.moves, rl::PocketCube::kMoves);
+  const std::int32_t state = cube.turned(0, scramble);
+  const TrainedCube trained = load_cube(o.file);
+  CubeJudge judge(trained.settings, trained.net, 6 * o.beam, CompileOptions{"solve cube", o.threads, 0});
+  print_cube(cube.stickers(state));
+  const auto found = solve(state, o.beam, o.limit, [&](auto states, auto costs) { judge.costs(states, costs); });
+  if (!found) {
+    fmt::print("no solution within {} moves; a wider --beam than {} may find one\n", o.limit, o.beam);
+    return 1;
+  }
+  fmt::print("{} moves: {}\n", found->size(), found->empty() ? "it is solved" : rl::print_moves(*found));
+  print_cube(cube.stickers(cube.turned(state, *found)));
+  return 0;
+}
+
+}  // namespace
+
+void add_cube(CLI::App& app, int& exit_code) {
+  auto* c = app.get_subcommand("train")->add_subcommand("cube", "Learn to solve the 2x2x2 cube");
+  auto o = std::make_shared<CubeOptions>();
+  c->add_option("--preset", o->preset,
+                "best: exact labels; label-free: value iteration; seed: DQN with seed 004's settings")
+      ->type_name(fmt::format("{}", fmt::join(cube_presets(), "|")))
+      ->capture_default_str();
+  for (const auto& f : cube_fields()) {
+    c->add_option_function<std::string>(
+         "--" + f.name, [o, name = f.name](const std::string& text) { o->given[name] = text; }, f.help)
+        ->type_name(f.type);
+  }
+  c->add_option("--threads", o->threads, "Threads; the result does not depend on it")->check(CLI::Range(1, 1024));
+  c->add_option("--save", o->save, "Checkpoint, written 20 times a run and on Ctrl-C")->type_name("FILE");
+  c->add_option("--resume", o->resume, "Go on from a checkpoint; it is also saved to unless --save says where")
+      ->type_name("FILE");
+  c->add_option("--report", o->report, "Write an HTML page: success by distance, move counts, curves, plan")
+      ->type_name("FILE");
+  c->add_flag("--json", o->json, "One JSON object a line: measurements, then the result");
+  c->callback([o, &exit_code] { exit_code = train(*o); });
+
+  auto* e = app.get_subcommand("eval")->add_subcommand("cube", "Test a net of `windrow train cube`");
+  auto eo = std::make_shared<EvalOptions>();
+  e->add_option("file", eo->file, "Checkpoint")->required();
+  e->add_flag("--all", eo->all, "All 3,674,160 states, not a sample");
+  e->add_option("--beam", eo->beam, "With --all: try what fails greedily with a beam of this width")
+      ->check(CLI::Range(1, 100'000));
+  e->add_option("--limit", eo->limit, "Moves that count as solved")->check(CLI::Range(1, 1000))->capture_default_str();
+  e->add_option("--sample", eo->sample, "States of each distance without --all")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  e->add_option("--threads", eo->threads, "Threads")->check(CLI::Range(1, 1024));
+  e->add_flag("--json", eo->json, "One JSON object");
+  e->callback([eo, &exit_code] { exit_code = evaluate(*eo); });
+
+  auto* s = app.add_subcommand("solve", "Solve a 2x2x2 cube with a net of `windrow train cube`");
+  auto so = std::make_shared<SolveOptions>();
+  s->add_option("file", so->file, "Checkpoint")->required();
+  s->add_option("moves", so->moves, "The scramble: \"R U' F2\"; the corner DBL stays, so R U F are all the faces")
+      ->required();
+  s->add_option("--beam", so->beam, "States kept at each depth; 1 is greedy")->check(CLI::Range(1, 100'000));
+  s->add_option("--limit", so->limit, "Moves")->check(CLI::Range(1, 1000))->capture_default_str();
+  s->add_option("--threads", so->threads, "Threads")->check(CLI::Range(1, 1024));
+  s->callback([so, &exit_code] { exit_code = solve_cube(*so); });
+}
+
+}  // namespace wr::cli

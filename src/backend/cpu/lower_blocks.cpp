@@ -1,0 +1,167 @@
+// Blocks of a strip. A strip is as long as matrix products like it, so its values stand in L2. Cheap ops that follow
+// one another would wait for L2 at each step; they go through the strip in blocks of few rows, whose values stay in L1.
+#include <algorithm>
+
+#include "backend/cpu/lower.h"
+
+namespace wr::cpu {
+
+using ir::Op;
+using plan::kFlat;
+using plan::kNotAligned;
+using plan::kOnce;
+
+namespace {
+
+bool is_reduction(Op op) { return op >= Op::reduce_sum && op <= Op::reduce_argmin; }
+
+/// Do a value's rows along the axis follow one another in memory?
+bool rows_are_together(const Shape& shape, int axis) {
+  return axis == kFlat || std::all_of(shape.begin(), shape.begin() + axis, [](auto size) { return size == 1; });
+}
+
+}  // namespace
+
+/// Costs about as much as reading its operands.
+bool Lowering::is_light(const plan::Member& m) const {
+  const Node& n = graph_[m.node];
+  if (m.axis == kOnce || !(ir::is_elementwise(n.op) || is_reduction(n.op))) return false;
+  if (!plan::is_total(m.axis) && !rows_are_together(n.spec.shape, m.axis)) return false;
+  for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+    const int along = plan::aligned_axis(graph_, m.node, static_cast<int>(k), m.axis);
+    if (along != kNotAligned && !rows_are_together(graph_[n.inputs[k]].spec.shape, along)) return false;
+  }
+  return true;
+}
+
+std::int64_t Lowering::row_bytes(const plan::Member& m) const {
+  const auto bytes = [&](int id, int axis) {
+    const Spec& spec = graph_[id].spec;
+    const auto rows = axis == kFlat ? spec.shape.count() : spec.shape[axis];
+    return rows > 0 ? spec.shape.count() / rows * static_cast<std::int64_t>(size_of(spec.dtype)) : 0;
+  };
+  const Node& n = graph_[m.node];
+  std::int64_t widest = plan::is_total(m.axis) ? 0 : bytes(m.node, m.axis);
+  for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+    const int along = plan::aligned_axis(graph_, m.node, static_cast<int>(k), m.axis);
+    if (along != kNotAligned) widest = std::max(widest, bytes(n.inputs[k], along));
+  }
+  return widest;
+}
+
+/// How many rows to take at a time through light members; all, if that is as good.
+std::int64_t Lowering::block_rows(Members begin, Members end) const {
+  std::int64_t widest = 1, ops = 0;
+  for (auto m = begin; m != end; ++m)
+    if (!ir::is_view(graph_[m->node].op)) {
+      widest = std::max(widest, row_bytes(*m));
+      ++ops;
+    }
+  const auto most = std::max<std::int64_t>(1, static_cast<std::int64_t>(schedule_.block_bytes) / widest);
+  if (ops < 2 || rows_ < 2 * most) return rows_;
+  const auto blocks = (rows_ + most - 1) / most;
+  return (rows_ + blocks - 1) / blocks;
+}
+
+void Lowering::find_last_uses() {
+  for (std::size_t i = 0; i < region_->members.size(); ++i) {
+    const Node& n = graph_[region_->members[i].node];
+    if (ir::is_view(n.op)) continue;
+    for (int in : n.inputs) {
+      while (ir::is_view(graph_[in].op)) in = graph_[in].inputs[0];
+      last_use_[in] = static_cast<int>(i);
+    }
+  }
+}
+
+bool Lowering::outlasts_block(int id) const {
+  const auto it = last_use_.find(id);
+  return it != last_use_.end() && it->second >= block_end_;
+}
+
+/// A block's rows of a strip.
+View Lowering::block_of(View v, int axis) const {
+  const int at = axis == kFlat ? 0 : axis;
+  v.shape[at] = rows_;
+  if (v.advance == 0) v.inner = v.strides[at] * v.elem();
+  return v;
+}
+
+View Lowering::lasting_destination(int id, int axis) {
+  auto [it, fresh] = outer_.try_emplace(id);
+  if (fresh) {
+    Shape shape = strip_shape(graph_[id].spec.shape, axis);
+    shape[axis == kFlat ? 0 : axis] = strip_rows_;
+    it->second = emit_.lasting_scratch(graph_[id].spec.dtype, shape);
+  }
+  return block_of(it->second, axis);
+}
+
+void Lowering::lower_members(Members begin, Members end) {
+  for (auto m = begin; m != end; ++m) {
+    emit_.node = m->node;
+    if (!ir::is_view(graph_[m->node].op)) lower(m->node, m->axis);
+  }
+}
+
+std::vector<Turn> Lowering::lower_in_blocks(Members begin, Members end, std::int64_t block) {
+  outer_ = std::move(local_);
+  strip_rows_ = rows_;
+  block_end_ = static_cast<int>(end - region_->members.begin());
+  in_block_ = true;
+  const bool first_strip = first_;
+  emit_.begin_loop();
+  const auto lowered = [&](std::int64_t rows, bool first) {
+    local_.clear();
+    rows_ = rows;
+    first_ = first;
+    const int list = emit_.begin_list();
+    lower_members(begin, end);
+    return list;
+  };
+  std::vector<Turn> turns;
+  const bool totals = std::any_of(begin, end, [](auto& m) { return plan::is_total(m.axis); });
+  int usual = -1;
+  for (std::int64_t row = 0; row < strip_rows_; row += block) {
+    const bool first = first_strip && totals && row == 0;
+    const auto rows = std::min(block, strip_rows_ - row);
+    const bool is_usual = rows == block && !first;
+    const int list = is_usual && usual >= 0 ? usual : lowered(rows, first);
+    if (is_usual) usual = list;
+    turns.push_back({list, row, rows});
+  }
+  emit_.end_loop();
+  rows_ = strip_rows_;
+  first_ = first_strip;
+  in_block_ = false;
+  local_ = std::move(outer_);
+  outer_.clear();
+  return turns;
+}
+
+std::vector<Turn> Lowering::lower_region() {
+  find_last_uses();
+  std::vector<Turn> turns;
+  const auto all = region_->members.end();
+  bool open = false;  // a list for whole strips
+  for (auto begin = region_->members.begin(); begin != all;) {
+    const auto light = [&](const plan::Member& m) { return ir::is_view(graph_[m.node].op) || is_light(m); };
+    const auto end = std::find_if_not(begin, all, light);
+    const auto block = block_rows(begin, end);
+    if (end != begin && block < rows_) {
+      const auto blocks = lower_in_blocks(begin, end, block);
+      turns.insert(turns.end(), blocks.begin(), blocks.end());
+      open = false;
+      begin = end;
+      continue;
+    }
+    if (!open) turns.push_back({emit_.begin_list(), 0, rows_});
+    open = true;
+    const auto next = end == begin ? begin + 1 : end;
+    lower_members(begin, next);
+    begin = next;
+  }
+  return turns;
+}
+
+}  // namespace wr::cpu
