@@ -1,6 +1,7 @@
 // Lanes and strips: how rows are shared out, how many make a strip, and what it all costs.
 #include <algorithm>
 #include <limits>
+#include <cstdlib>
 
 #include "plan/form.h"
 
@@ -60,6 +61,15 @@ void choose_strip(const Schedule& s, Region& region, const Options& o) {
   for (std::size_t i = 0; i + 1 < region.row_begin.size(); ++i)
     rows = std::max(rows, region.row_begin[i + 1] - region.row_begin[i]);
   const Traffic t = traffic_of(s, region);
+  bool fwd = false, bwd = false;
+  for (const Member& m : region.members) {
+    if ((*s.graph)[m.node].op == Op::gates) fwd = true;
+    if ((*s.graph)[m.node].op == Op::gates_grad_x) bwd = true;
+  }
+  if (fwd) {
+    region.strip = std::min(rows, (std::int64_t)atoi(getenv(bwd ? "SB" : "SF")));
+    return;
+  }
   if (region.flat || t.flops_row == 0 || t.row_bytes <= 64) {
     // Nothing but sweeps: strips whose values stay in the first-level cache.
     const auto fit = static_cast<std::int64_t>(0.5 * static_cast<double>(o.l1_bytes) / std::max(t.row_bytes, 1.0));

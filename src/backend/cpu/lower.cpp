@@ -130,7 +130,7 @@ std::size_t bytes_of(const Spec& spec) {
 
 class Builder {
  public:
-  Builder(const plan::Schedule& schedule, Target target) : s_(schedule), g_(*schedule.graph) {
+  Builder(const plan::Schedule& schedule, Target target) : s_(schedule), g_(*schedule.graph), tables_(p_) {
     p_.target = target;
     p_.lanes = schedule.lanes;
     p_.params = std::make_shared<std::pmr::monotonic_buffer_resource>();
@@ -282,7 +282,7 @@ class Builder {
 
   int add_code(int phase, const plan::Region* region, int region_index, std::int64_t rows, bool first,
                std::size_t reserved) {
-    Emitter emitter(p_, p_.target);
+    Emitter emitter(p_, tables_, p_.target);
     Lowering(s_, h_, emitter, phase, region, region_index, rows, first).run();
     Code code;
     code.rows = rows;
@@ -310,7 +310,7 @@ class Builder {
 
   /// All sources are read before any state is written: a state may be another's source.
   void lower_commits() {
-    Emitter emitter(p_, p_.target);
+    Emitter emitter(p_, tables_, p_.target);
     struct Copy {
       View to, from;
       int node;
@@ -337,6 +337,7 @@ class Builder {
   const plan::Schedule& s_;
   const ir::Graph& g_;
   Program p_;
+  Tables tables_;
   Homes h_;
   std::vector<std::size_t> shared_bytes_;
 };
