@@ -15,8 +15,9 @@ struct Picture {
 
 Picture picture_of(const std::uint8_t* grey, std::int64_t width, std::int64_t height);
 /// PGM (P2, P5), PNG (8 bits a sample, not interlaced) or NPY (u8, or floats from 0 to 1), told apart by their first
-/// bytes.
-Picture read_picture(const std::string& path);
+/// bytes. Of a coloured one: its brightness, or one of its colours.
+enum class Plane { grey, red, green, blue };
+Picture read_picture(const std::string& path, Plane plane = Plane::grey);
 /// Each new pixel is the mean of the area it covers.
 Picture resized(const Picture& picture, std::int64_t width, std::int64_t height);
 Picture inverted(const Picture& picture);

@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <numeric>
 
 #include "apps/chart.h"
 #include "apps/pictures.h"
 #include "apps/progress.h"
+#include "apps/write_file.h"
 #include "windrow/error.h"
 
 namespace wr::apps {
@@ -210,17 +209,6 @@ std::string report_html(const Report& report) {
          "</body>\n</html>\n";
 }
 
-void write_report(const std::string& path, const Report& report) {
-  const std::string unfinished = path + ".new";
-  {
-    std::ofstream out(unfinished, std::ios::binary);
-    out << report_html(report);
-    out.close();
-    if (!out) throw Error(path + ": cannot be written");
-  }
-  std::error_code error;
-  std::filesystem::rename(unfinished, path, error);
-  if (error) throw Error(path + ": cannot be written: " + error.message());
-}
+void write_report(const std::string& path, const Report& report) { write_file(path, report_html(report)); }
 
 }  // namespace wr::apps

@@ -178,7 +178,7 @@ Array checkerboard(const Size& s) {
 /// Logits far from pass-through, so that gradients reach every gate and can be compared.
 logic::AutomatonOptions mixed_gates() {
   logic::AutomatonOptions o;
-  o.start = {.pass = 2, .random_share = 0.5, .noise = 2};
+  o.start = {.pass = 2, .noise = 2};
   return o;
 }
 

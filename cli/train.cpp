@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <optional>
 
@@ -15,6 +14,7 @@
 #include "apps/progress.h"
 #include "apps/report.h"
 #include "base/machine.h"
+#include "cli/interrupt.h"
 #include "windrow/error.h"
 
 namespace wr::cli {
@@ -22,41 +22,12 @@ namespace {
 
 using namespace wr::apps;
 
-constexpr int kInterrupted = 130;  // as shells have it: 128 + SIGINT
-
 struct TrainOptions {
   Texts given;
   int threads = 0;
   std::string save, resume, report;
   bool json = false;
   std::vector<std::string> augment;
-};
-
-volatile std::sig_atomic_t interrupts = 0;
-
-extern "C" void on_interrupt(int) {
-  if (interrupts) _exit(kInterrupted);
-  interrupts = 1;
-}
-
-/// Ctrl-C asks for a stop while this lives; a second one ends the program at once.
-class Interruptible {
- public:
-  Interruptible() {
-    interrupts = 0;
-    old_int_ = std::signal(SIGINT, on_interrupt);
-    old_term_ = std::signal(SIGTERM, on_interrupt);
-  }
-  ~Interruptible() {
-    std::signal(SIGINT, old_int_);
-    std::signal(SIGTERM, old_term_);
-  }
-  Interruptible(const Interruptible&) = delete;
-  Interruptible& operator=(const Interruptible&) = delete;
-
- private:
-  void (*old_int_)(int);
-  void (*old_term_)(int);
 };
 
 /// --augment shift=2 flip noise=0.1 as settings.
@@ -181,7 +152,7 @@ int train(TrainOptions o) {
   ProgressPrinter printer(o.json ? Output::json : terminal ? Output::line : Output::plain, settings.epochs);
   const Interruptible guard;
   Watch watch;
-  watch.stop = [] { return interrupts != 0; };
+  watch.stop = Interruptible::asked;
   watch.step = [&](const Progress& p) { printer.step(p); };
   watch.epoch = [&](const Epoch& e) {
     printer.epoch(e);
@@ -232,6 +203,7 @@ void add_train(CLI::App& app, int& exit_code) {
       ->type_name("FILE");
   c->add_flag("--json", o->json, "One JSON object a line: each epoch, then the result");
   c->callback([o, &exit_code] { exit_code = train(*o); });
+  add_automaton_tasks(*train_command, exit_code);
 }
 
 }  // namespace wr::cli

@@ -43,14 +43,15 @@ std::vector<std::int32_t> random_wiring(const Layer& l, unsigned seed) {
 template <class T>
 void check_layer(const Layer& l, cpu::Target target) {
   const auto wiring = random_wiring(l, 5);
-  const cpu::GateUses uses = cpu::uses_of(wiring, l.wires, l.rows);
   cpu::GatesParams p;
   p.gates = l.gates;
   p.rows = l.rows;
   p.wires = l.wires;
   p.cells = l.cells;
   p.x_stride = p.gate_stride = p.dx_stride = l.cells + l.gap;
-  p.wiring = wiring.data();
+  const cpu::GateUses uses = cpu::uses_of(wiring, p);
+  const auto offsets = cpu::wire_offsets(wiring, p.x_stride);
+  p.wiring = offsets.data();
   p.first_use = uses.first_use.data();
   p.uses = uses.uses.data();
   const auto stride = p.x_stride;
@@ -97,9 +98,9 @@ void check_layer(const Layer& l, cpu::Target target) {
 
 TEST(GateKernels, MatchPlainLoopsOnEveryTarget) {
   for (cpu::Target target : cpu::available_targets())
-    for (const Layer& l :
-         {Layer{3, 5, 5, 1, 0}, Layer{9, 8, 4, 7, 2}, Layer{17, 32, 8, 16, 0}, Layer{20, 33, 11, 33, 5},
-          Layer{6, 40, 40, 64, 0}, Layer{264, 256, 256, 100, 12}, Layer{2, 1, 1, 300, 1}}) {
+    for (const Layer& l : {Layer{3, 5, 5, 1, 0}, Layer{9, 8, 4, 7, 2}, Layer{17, 32, 8, 16, 0},
+                           Layer{20, 33, 11, 33, 5}, Layer{6, 40, 40, 64, 0}, Layer{30, 20, 10, 32, 0},
+                           Layer{12, 24, 24, 8, 4}, Layer{264, 256, 256, 100, 12}, Layer{2, 1, 1, 300, 1}}) {
       check_layer<float>(l, target);
       check_layer<double>(l, target);
     }
@@ -108,7 +109,7 @@ TEST(GateKernels, MatchPlainLoopsOnEveryTarget) {
 TEST(GateKernels, GuardBytesStay) {  // reads and writes end where the rows do
   const int64_t cells = 37, wires = 5, gates = 7;
   for (cpu::Target target : cpu::available_targets()) {
-    const std::vector<std::int32_t> wiring = random_wiring({wires, gates, gates, cells, 0}, 3);
+    const auto wiring = cpu::wire_offsets(random_wiring({wires, gates, gates, cells, 0}, 3), cells);
     std::vector<float> whole(static_cast<std::size_t>(gates * cells) + 32, 9.0f);
     const auto x = random_values<float>(wires * cells, 4), c = random_values<float>(gates * 4, 5);
     cpu::GatesParams p{gates, gates, wires, cells, cells, cells, cells, wiring.data(), nullptr, nullptr, false};
@@ -231,7 +232,7 @@ logic::Automaton small_automaton() {
   o.kernels = 2;
   o.kernel_gates = {8, 4, 2};
   o.update_gates = {8, 4, 2};
-  o.start = {.pass = 3, .random_share = 0.5, .noise = 1};
+  o.start = {.pass = 3, .noise = 1};
   o.dtype = DType::f64;
   return logic::Automaton(o);
 }

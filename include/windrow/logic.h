@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "windrow/nn.h"
 #include "windrow/tensor.h"
 
 namespace wr::logic {
@@ -34,9 +35,8 @@ enum class Mode : bool { soft = false, hard = true };
 
 /// Logits before training.
 struct Start {
-  double pass = 10;         // of "a" in gates that pass their first wire through; all others 0
-  double random_share = 0;  // of the gates: these begin with normal logits instead,
-  double noise = 1;         // of this deviation
+  double pass = 10;  // of "a": gates begin by passing their first wire through
+  double noise = 0;  // deviation of normal noise on all logits
 };
 Array initial_logits(std::int64_t gates, const Start& start, std::uint64_t seed, DType dtype = DType::f32);
 
@@ -56,6 +56,44 @@ std::vector<State> parameters(const std::vector<Layer>& layers);
 enum class Connect { unique, random };
 std::vector<Layer> make_layers(const std::vector<std::int64_t>& sizes, Connect connect, const Start& start,
                                std::uint64_t seed, const std::string& name, DType dtype = DType::f32, WINDROW_WHERE);
+
+// ---- classification: modules for nn::Sequential
+// ---------------------------------------------------------------------------------------------------------------------
+/// [batch, ...] to [features * thresholds, batch]: 1 where a feature is above a threshold, else 0.
+class Thresholds : public nn::Module {
+ public:
+  explicit Thresholds(std::vector<double> thresholds);
+  std::string kind() const override;
+
+ private:
+  Tensor forward(const Tensor& x, nn::Mode mode, const nn::Where& where) const override;
+  std::vector<double> thresholds_;
+};
+
+/// Layers of gates on [wires, batch]: soft while training, hard when used. The wiring depends on the seed alone.
+class GateLayers : public nn::Module {
+ public:
+  GateLayers(const std::vector<std::int64_t>& sizes, Connect connect, const Start& start, std::uint64_t seed,
+             WINDROW_WHERE);
+  std::string kind() const override;
+  const std::vector<Layer>& layers() const { return layers_; }
+
+ private:
+  Tensor forward(const Tensor& x, nn::Mode mode, const nn::Where& where) const override;
+  std::vector<Layer> layers_;
+};
+
+/// [wires, batch] to [batch, classes]: how many wires of each class are on, divided by a temperature.
+class GroupSum : public nn::Module {
+ public:
+  GroupSum(std::int64_t classes, double temperature) : classes_(classes), temperature_(temperature) {}
+  std::string kind() const override;
+
+ private:
+  Tensor forward(const Tensor& x, nn::Mode mode, const nn::Where& where) const override;
+  std::int64_t classes_;
+  double temperature_;
+};
 
 // ---- cellular automata
 // ----------------------------------------------------------------------------------------------------------

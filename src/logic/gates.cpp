@@ -21,10 +21,8 @@ Array initial_logits(std::int64_t gates, const Start& start, std::uint64_t seed,
   Draw draw(seed, 1);
   for (std::int64_t i = 0; i < gates; ++i) {
     double* of_gate = z.data() + i * kFunctions;
-    if (draw.unit() < start.random_share)
-      for (int f = 0; f < kFunctions; ++f) of_gate[f] = start.noise * draw.normal();
-    else
-      of_gate[kPassA] = start.pass;
+    for (int f = 0; f < kFunctions; ++f) of_gate[f] = start.noise > 0 ? start.noise * draw.normal() : 0;
+    of_gate[kPassA] += start.pass;
   }
   return Array::from(z, {gates, kFunctions}).astype(dtype);
 }

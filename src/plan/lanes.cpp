@@ -1,7 +1,6 @@
 // Lanes and strips: how rows are shared out, how many make a strip, and what it all costs.
 #include <algorithm>
 #include <limits>
-#include <cstdlib>
 
 #include "plan/form.h"
 
@@ -12,11 +11,14 @@ using ir::Node;
 using ir::Op;
 
 struct Traffic {
-  double row_bytes = 0;     // values made in the strips, a row
-  double weight_bytes = 0;  // whole operands read again by every strip
-  double flops_row = 0;     // of matrix products
-  double calls = 0;         // kernels a strip
+  double row_bytes = 0;        // values made in the strips, a row
+  double weight_bytes = 0;     // whole operands read again by every strip
+  double flops_row = 0;        // of matrix products
+  double calls = 0;            // kernels a strip
+  bool along_vectors = false;  // rows are what vectors run over: strips of whole vectors
 };
+
+bool is_gates(Op op) { return op == Op::gates || op == Op::gates_grad_x || op == Op::gates_grad_coefficients; }
 
 Traffic traffic_of(const Schedule& s, const Region& region) {
   Traffic t;
@@ -31,7 +33,8 @@ Traffic traffic_of(const Schedule& s, const Region& region) {
       t.weight_bytes += bytes;
     else
       t.row_bytes += bytes / static_cast<double>(region.extent);
-    if (n.op != Op::einsum) continue;
+    if (n.op != Op::einsum && !is_gates(n.op)) continue;
+    t.along_vectors |= is_gates(n.op);
     t.flops_row += flops(g, m.node) / static_cast<double>(region.extent);
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
       if (aligned_axis(g, m.node, static_cast<int>(k), m.axis) == kNotAligned) weights.push_back(n.inputs[k]);
@@ -61,15 +64,6 @@ void choose_strip(const Schedule& s, Region& region, const Options& o) {
   for (std::size_t i = 0; i + 1 < region.row_begin.size(); ++i)
     rows = std::max(rows, region.row_begin[i + 1] - region.row_begin[i]);
   const Traffic t = traffic_of(s, region);
-  bool fwd = false, bwd = false;
-  for (const Member& m : region.members) {
-    if ((*s.graph)[m.node].op == Op::gates) fwd = true;
-    if ((*s.graph)[m.node].op == Op::gates_grad_x) bwd = true;
-  }
-  if (fwd) {
-    region.strip = std::min(rows, (std::int64_t)atoi(getenv(bwd ? "SB" : "SF")));
-    return;
-  }
   if (region.flat || t.flops_row == 0 || t.row_bytes <= 64) {
     // Nothing but sweeps: strips whose values stay in the first-level cache.
     const auto fit = static_cast<std::int64_t>(0.5 * static_cast<double>(o.l1_bytes) / std::max(t.row_bytes, 1.0));
@@ -81,7 +75,8 @@ void choose_strip(const Schedule& s, Region& region, const Options& o) {
   }
   double best = std::numeric_limits<double>::max();
   for (std::int64_t strips = 1; strips <= rows; strips = strips < 8 ? strips + 1 : strips * 5 / 4) {
-    const auto strip = divide_up(rows, strips);
+    auto strip = divide_up(rows, strips);
+    if (t.along_vectors) strip = std::min(rows, divide_up(strip, 16) * 16);
     const double cost = strip_cost(t, static_cast<double>(strip), o);
     if (cost < best * 0.999) {
       best = cost;

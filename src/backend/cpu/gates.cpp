@@ -28,6 +28,20 @@ struct Coefficients {
   }
 };
 
+/// One layer on strips of exactly kVectors vectors: no loops but the one over gates.
+template <int kVectors, class T>
+void gates_of(const GatesParams& p, const T* HWY_RESTRICT x, const T* HWY_RESTRICT all, T* HWY_RESTRICT out) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = hn::Lanes(d);
+  const std::int32_t* wire = p.wiring;
+  for (int64_t first = 0; first < p.gates; first += p.rows)
+    for (int64_t row = 0; row < p.rows; ++row, wire += 2, out += p.gate_stride) {
+      const Coefficients<decltype(d)> c(d, all + 4 * row);
+      for (int64_t v = 0; v < kVectors; ++v)
+        hn::StoreU(c(hn::LoadU(d, x + wire[0] + v * lanes), hn::LoadU(d, x + wire[1] + v * lanes)), d, out + v * lanes);
+    }
+}
+
 template <class T>
 void gates(const GatesParams& p, void* const* ptr, int64_t) {
   const hn::ScalableTag<T> d;
@@ -35,37 +49,34 @@ void gates(const GatesParams& p, void* const* ptr, int64_t) {
   const T* HWY_RESTRICT x = static_cast<const T*>(ptr[1]);
   const T* HWY_RESTRICT all = static_cast<const T*>(ptr[2]);
   T* HWY_RESTRICT out = static_cast<T*>(ptr[0]);
+  if (cells == lanes) return gates_of<1>(p, x, all, out);
+  if (cells == 2 * lanes) return gates_of<2>(p, x, all, out);
+  if (cells == 4 * lanes) return gates_of<4>(p, x, all, out);
   const std::int32_t* wire = p.wiring;
-  for (int64_t i = 0, row = 0; i < p.gates; ++i, row = row + 1 == p.rows ? 0 : row + 1, wire += 2) {
-    const T* a = x + wire[0] * p.x_stride;
-    const T* b = x + wire[1] * p.x_stride;
-    const Coefficients<decltype(d)> c(d, all + 4 * row);
+  for (int64_t i = 0; i < p.gates; ++i, wire += 2, out += p.gate_stride) {
+    const T *a = x + wire[0], *b = x + wire[1];
+    const Coefficients<decltype(d)> c(d, all + 4 * (i % p.rows));
     int64_t j = 0;
-    for (; j + 4 * lanes <= cells; j += 4 * lanes)
-      for (int64_t v = 0; v < 4 * lanes; v += lanes)
-        hn::StoreU(c(hn::LoadU(d, a + j + v), hn::LoadU(d, b + j + v)), d, out + j + v);
     for (; j + lanes <= cells; j += lanes) hn::StoreU(c(hn::LoadU(d, a + j), hn::LoadU(d, b + j)), d, out + j);
     if (j < cells) {
       const auto rest = static_cast<std::size_t>(cells - j);
       store_first(d, c(load_first(d, a + j, rest), load_first(d, b + j, rest)), out + j, rest);
     }
-    out += p.gate_stride;
   }
 }
 
 // ---- gradient by the wires: each is summed in registers over its uses and stored once -----------------------------
 
 template <int kVectors, class T>
-HWY_INLINE void grad_x_block(const GatesParams& p, const T* HWY_RESTRICT x, const T* HWY_RESTRICT c,
-                             const T* HWY_RESTRICT g, T* HWY_RESTRICT dx, const GateUse* use, const GateUse* end) {
+HWY_INLINE void grad_x_block(const T* HWY_RESTRICT x, const T* HWY_RESTRICT c, const T* HWY_RESTRICT g,
+                             T* HWY_RESTRICT dx, const GateUse* use, const GateUse* end) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = hn::Lanes(d);
   hn::Vec<decltype(d)> sum[kVectors];
   for (int v = 0; v < kVectors; ++v) sum[v] = hn::Zero(d);
   for (; use < end; ++use) {
     const auto slope = hn::Set(d, c[use->coefficient]), c3 = hn::Set(d, c[use->coefficient | 3]);
-    const T* from = g + use->gate * p.gate_stride;
-    const T* other = x + use->other * p.x_stride;
+    const T *from = g + use->gate, *other = x + use->other;
     for (int v = 0; v < kVectors; ++v)
       sum[v] =
           hn::MulAdd(hn::LoadU(d, from + v * lanes), hn::MulAdd(c3, hn::LoadU(d, other + v * lanes), slope), sum[v]);
@@ -74,17 +85,22 @@ HWY_INLINE void grad_x_block(const GatesParams& p, const T* HWY_RESTRICT x, cons
 }
 
 template <class T>
-HWY_INLINE void grad_x_rest(const GatesParams& p, const T* HWY_RESTRICT x, const T* HWY_RESTRICT c,
-                            const T* HWY_RESTRICT g, T* HWY_RESTRICT dx, const GateUse* use, const GateUse* end,
-                            std::size_t rest) {
+HWY_INLINE void grad_x_rest(const T* HWY_RESTRICT x, const T* HWY_RESTRICT c, const T* HWY_RESTRICT g,
+                            T* HWY_RESTRICT dx, const GateUse* use, const GateUse* end, std::size_t rest) {
   const hn::ScalableTag<T> d;
   auto sum = hn::Zero(d);
   for (; use < end; ++use) {
     const auto slope = hn::Set(d, c[use->coefficient]), c3 = hn::Set(d, c[use->coefficient | 3]);
-    const auto from = load_first(d, g + use->gate * p.gate_stride, rest);
-    sum = hn::MulAdd(from, hn::MulAdd(c3, load_first(d, x + use->other * p.x_stride, rest), slope), sum);
+    const auto other = load_first(d, x + use->other, rest);
+    sum = hn::MulAdd(load_first(d, g + use->gate, rest), hn::MulAdd(c3, other, slope), sum);
   }
   store_first(d, sum, dx, rest);
+}
+
+template <int kVectors, class T>
+void grad_x_of(const GatesParams& p, const T* x, const T* c, const T* g, T* dx) {
+  for (int64_t w = 0; w < p.wires; ++w, dx += p.dx_stride)
+    grad_x_block<kVectors>(x, c, g, dx, p.uses + p.first_use[w], p.uses + p.first_use[w + 1]);
 }
 
 template <class T>
@@ -94,13 +110,15 @@ void grad_x(const GatesParams& p, void* const* ptr, int64_t) {
   const T* c = static_cast<const T*>(ptr[2]);
   const T* g = static_cast<const T*>(ptr[3]);
   T* dx = static_cast<T*>(ptr[0]);
+  if (cells == lanes) return grad_x_of<1>(p, x, c, g, dx);
+  if (cells == 2 * lanes) return grad_x_of<2>(p, x, c, g, dx);
+  if (cells == 4 * lanes) return grad_x_of<4>(p, x, c, g, dx);
   for (int64_t w = 0; w < p.wires; ++w, dx += p.dx_stride) {
     const GateUse *use = p.uses + p.first_use[w], *end = p.uses + p.first_use[w + 1];
     int64_t j = 0;
-    for (; j + 4 * lanes <= cells; j += 4 * lanes) grad_x_block<4>(p, x + j, c, g + j, dx + j, use, end);
-    for (; j + 2 * lanes <= cells; j += 2 * lanes) grad_x_block<2>(p, x + j, c, g + j, dx + j, use, end);
-    if (j + lanes <= cells) grad_x_block<1>(p, x + j, c, g + j, dx + j, use, end), j += lanes;
-    if (j < cells) grad_x_rest(p, x + j, c, g + j, dx + j, use, end, static_cast<std::size_t>(cells - j));
+    for (; j + 4 * lanes <= cells; j += 4 * lanes) grad_x_block<4>(x + j, c, g + j, dx + j, use, end);
+    for (; j + lanes <= cells; j += lanes) grad_x_block<1>(x + j, c, g + j, dx + j, use, end);
+    if (j < cells) grad_x_rest(x + j, c, g + j, dx + j, use, end, static_cast<std::size_t>(cells - j));
   }
 }
 
@@ -152,29 +170,49 @@ HWY_INLINE void add_terms(V* sum, V g, V a, V b) {
   sum[3] = hn::MulAdd(gb, a, sum[3]);
 }
 
-template <class T>
-void grad_coefficients(const GatesParams& p, void* const* ptr, int64_t) {
+/// The sums over the gates of one row; kVectors is how many vectors a strip has, 0 for any number of cells.
+template <int kVectors, class T>
+HWY_INLINE void add_row(const GatesParams& p, const T* HWY_RESTRICT x, const T* HWY_RESTRICT g, int64_t row,
+                        hn::Vec<hn::ScalableTag<T>>* sum) {
   const hn::ScalableTag<T> d;
-  const int64_t lanes = hn::Lanes(d), cells = p.cells;
-  const T* HWY_RESTRICT x = static_cast<const T*>(ptr[1]);
-  const T* HWY_RESTRICT g = static_cast<const T*>(ptr[2]);
-  T* dc = static_cast<T*>(ptr[0]);
-  for (int64_t row = 0; row < p.rows; ++row) {
-    hn::Vec<decltype(d)> sum[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-    for (int64_t i = row; i < p.gates; i += p.rows) {
-      const T* a = x + p.wiring[2 * i] * p.x_stride;
-      const T* b = x + p.wiring[2 * i + 1] * p.x_stride;
-      const T* from = g + i * p.gate_stride;
+  const int64_t lanes = hn::Lanes(d);
+  for (int k = 0; k < 4; ++k) sum[k] = hn::Zero(d);
+  for (int64_t i = row; i < p.gates; i += p.rows) {
+    const T *a = x + p.wiring[2 * i], *b = x + p.wiring[2 * i + 1], *from = g + i * p.gate_stride;
+    if constexpr (kVectors > 0) {
+      for (int v = 0; v < kVectors; ++v)
+        add_terms(sum, hn::LoadU(d, from + v * lanes), hn::LoadU(d, a + v * lanes), hn::LoadU(d, b + v * lanes));
+    } else {
       int64_t j = 0;
-      for (; j + lanes <= cells; j += lanes)
+      for (; j + lanes <= p.cells; j += lanes)
         add_terms(sum, hn::LoadU(d, from + j), hn::LoadU(d, a + j), hn::LoadU(d, b + j));
-      if (j < cells) {
-        const auto rest = static_cast<std::size_t>(cells - j);
+      if (j < p.cells) {
+        const auto rest = static_cast<std::size_t>(p.cells - j);
         add_terms(sum, load_first(d, from + j, rest), load_first(d, a + j, rest), load_first(d, b + j, rest));
       }
     }
+  }
+}
+
+template <int kVectors, class T>
+void grad_coefficients_of(const GatesParams& p, const T* x, const T* g, T* dc) {
+  for (int64_t row = 0; row < p.rows; ++row) {
+    hn::Vec<hn::ScalableTag<T>> sum[4];
+    add_row<kVectors>(p, x, g, row, sum);
     store_sums(sum, dc + 4 * row, p.accumulate);
   }
+}
+
+template <class T>
+void grad_coefficients(const GatesParams& p, void* const* ptr, int64_t) {
+  const int64_t lanes = hn::Lanes(hn::ScalableTag<T>());
+  const T* x = static_cast<const T*>(ptr[1]);
+  const T* g = static_cast<const T*>(ptr[2]);
+  T* dc = static_cast<T*>(ptr[0]);
+  if (p.cells == lanes) return grad_coefficients_of<1>(p, x, g, dc);
+  if (p.cells == 2 * lanes) return grad_coefficients_of<2>(p, x, g, dc);
+  if (p.cells == 4 * lanes) return grad_coefficients_of<4>(p, x, g, dc);
+  grad_coefficients_of<0>(p, x, g, dc);
 }
 
 }  // namespace
@@ -210,18 +248,26 @@ GatesKernel find_gates_grad_coefficients(DType dtype, Target target) {
   return nullptr;
 }
 
-GateUses uses_of(const std::vector<std::int32_t>& wiring, std::int64_t wires, std::int64_t rows) {
+std::vector<std::int32_t> wire_offsets(const std::vector<std::int32_t>& wiring, std::int64_t stride) {
+  std::vector<std::int32_t> offsets;
+  offsets.reserve(wiring.size());
+  for (auto wire : wiring) offsets.push_back(static_cast<std::int32_t>(wire * stride));
+  return offsets;
+}
+
+GateUses uses_of(const std::vector<std::int32_t>& wiring, const GatesParams& p) {
   GateUses u;
-  u.first_use.assign(static_cast<std::size_t>(wires) + 1, 0);
+  u.first_use.assign(static_cast<std::size_t>(p.wires) + 1, 0);
   for (auto wire : wiring) ++u.first_use[static_cast<std::size_t>(wire) + 1];
   for (std::size_t w = 1; w < u.first_use.size(); ++w) u.first_use[w] += u.first_use[w - 1];
   u.uses.resize(wiring.size());
   std::vector<std::int32_t> next(u.first_use.begin(), u.first_use.end() - 1);
   for (std::size_t i = 0; i < wiring.size(); ++i) {
-    const auto gate = static_cast<std::int32_t>(i / 2), side = static_cast<std::int32_t>(i % 2);
-    const auto row = static_cast<std::int32_t>(gate % rows);
+    const auto gate = static_cast<std::int64_t>(i / 2), side = static_cast<std::int64_t>(i % 2);
     auto& at = next[static_cast<std::size_t>(wiring[i])];
-    u.uses[static_cast<std::size_t>(at++)] = {gate, wiring[i ^ 1], 4 * row + 1 + side};
+    u.uses[static_cast<std::size_t>(at++)] = {static_cast<std::int32_t>(gate * p.gate_stride),
+                                              static_cast<std::int32_t>(wiring[i ^ 1] * p.x_stride),
+                                              static_cast<std::int32_t>(4 * (gate % p.rows) + 1 + side)};
   }
   return u;
 }

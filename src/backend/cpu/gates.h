@@ -12,8 +12,8 @@ namespace wr::cpu {
 
 /// One place where a gate reads a wire.
 struct GateUse {
-  std::int32_t gate;
-  std::int32_t other;        // the gate's other wire
+  std::int32_t gate;         // where its gradients stand
+  std::int32_t other;        // where the values of its other wire stand
   std::int32_t coefficient;  // where c1 stands if the wire is a, c2 if it is b; c3 is at `coefficient | 3`
 };
 
@@ -22,7 +22,7 @@ struct GateUse {
 struct GatesParams {
   std::int64_t gates = 0, rows = 0, wires = 0, cells = 0;
   std::int64_t x_stride = 0, gate_stride = 0, dx_stride = 0;
-  const std::int32_t* wiring = nullptr;     // a, b of every gate
+  const std::int32_t* wiring = nullptr;     // where a and b of every gate stand: wire_offsets()
   const std::int32_t* first_use = nullptr;  // wire w is used at uses[first_use[w]] to uses[first_use[w + 1] - 1]
   const GateUse* uses = nullptr;
   bool accumulate = false;
@@ -38,12 +38,14 @@ GatesKernel find_gates_grad_x(DType dtype, Target target);
 /// `wiring`.
 GatesKernel find_gates_grad_coefficients(DType dtype, Target target);
 
-/// Every wire's uses in order of the gates, as `first_use` and `uses` have them.
+/// From numbers of wires to where their values stand; offsets must fit in 32 bits.
+std::vector<std::int32_t> wire_offsets(const std::vector<std::int32_t>& wiring, std::int64_t stride);
+/// Every wire's uses in order of the gates, as `first_use` and `uses` have them. The other parameters must be set.
 struct GateUses {
   std::vector<std::int32_t> first_use;
   std::vector<GateUse> uses;
 };
-GateUses uses_of(const std::vector<std::int32_t>& wiring, std::int64_t wires, std::int64_t rows);
+GateUses uses_of(const std::vector<std::int32_t>& wiring, const GatesParams& params);
 
 /// Grids of height x width cells one after the other; a call makes cells [row0, row0 + count).
 struct NeighbourParams {

@@ -1,4 +1,7 @@
 // Kernel calls of gate layers and neighbourhoods.
+#include <algorithm>
+#include <limits>
+
 #include "backend/cpu/gates.h"
 #include "backend/cpu/lower.h"
 
@@ -33,18 +36,20 @@ void Lowering::lower_gates(int id, const View& to, std::vector<View> in, bool ac
   p.cells = x.shape[1];
   p.x_stride = x.strides[0];
   p.gate_stride = of_gates.strides[0];
+  p.dx_stride = out.strides[0];
   p.accumulate = accumulate;
+  if (std::max(p.wires * p.x_stride, p.gates * p.gate_stride) > std::numeric_limits<std::int32_t>::max())
+    fail(n.where, "gates: " + to_string(graph_[n.inputs[0]].spec) + " is too large");
   std::vector<View> operands{out};
   operands.insert(operands.end(), in.begin(), in.end());
   if (n.op == Op::gates_grad_x) {
-    const GateUses uses = uses_of(wiring, p.wires, p.rows);
+    const GateUses uses = uses_of(wiring, p);
     const auto* numbers = reinterpret_cast<const std::int32_t*>(uses.uses.data());
-    p.dx_stride = out.strides[0];
     p.first_use = emit_.tables().keep(uses.first_use);
     p.uses = reinterpret_cast<const GateUse*>(emit_.tables().keep({numbers, numbers + 3 * uses.uses.size()}));
     emit_.call(find_gates_grad_x(out.dtype, emit_.target()), p, operands, "gates_grad_x");
   } else {
-    p.wiring = emit_.tables().keep(wiring);
+    p.wiring = emit_.tables().keep(wire_offsets(wiring, p.x_stride));
     const auto kernel = by_coefficients ? find_gates_grad_coefficients : find_gates;
     emit_.call(kernel(out.dtype, emit_.target()), p, operands, ir::definition(n.op).name.data());
   }
