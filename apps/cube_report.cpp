@@ -7,6 +7,7 @@
 #include "apps/chart.h"
 #include "apps/page.h"
 #include "apps/progress.h"
+#include "apps/write_file.h"
 
 namespace wr::apps {
 namespace {
@@ -125,6 +126,6 @@ std::string report_html(const CubeReport& report) {
          "</body>\n</html>\n";
 }
 
-void write_report(const std::string& path, const CubeReport& report) { write_page(path, report_html(report)); }
+void write_report(const std::string& path, const CubeReport& report) { write_file(path, report_html(report)); }
 
 }  // namespace wr::apps

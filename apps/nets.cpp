@@ -1,6 +1,7 @@
 // The image nets by name. All take f32[batch,28,28,1] and give logits f32[batch,10].
 #include "apps/fashion.h"
 #include "windrow/error.h"
+#include "windrow/logic.h"
 
 namespace wr::apps {
 namespace {
@@ -46,6 +47,16 @@ Sequential best() {
   return net.add(Flatten()).add("dropout", Dropout(0.3)).add("out", Dense(3 * 3 * 128, 10));
 }
 
+/// Pixels above some levels, five layers of gates, as many of them on for each class as it is likely. In eval mode the
+/// gates are hard: what is tested is the circuit.
+Sequential logic_net() {
+  const std::vector<std::int64_t> sizes{784 * 3, 6000, 6000, 6000, 6000, 6000};
+  Sequential net;
+  net.add(logic::Thresholds({-0.75, -0.2, 0.8}));  // in deviations from the mean pixel
+  net.add("gates", logic::GateLayers(sizes, logic::Connect::random, {.pass = 2, .noise = 1}, 1));
+  return net.add(logic::GroupSum(kClasses, 20));
+}
+
 }  // namespace
 
 nn::Sequential make_net(const std::string& name) {
@@ -54,6 +65,7 @@ nn::Sequential make_net(const std::string& name) {
   if (name == "cnn") return cnn();
   if (name == "lenet") return lenet();
   if (name == "best") return best();
+  if (name == "logic") return logic_net();
   throw Error("there is no net called '" + name + "'");
 }
 

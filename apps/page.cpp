@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-#include <fstream>
-
 #include "windrow/error.h"
 
 namespace wr::apps {
@@ -77,19 +74,6 @@ std::string page_head(const std::string& title) {
       "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n<div class=\"sub\">trained by "
       "windrow</div>\n",
       escape(title), kStyle);
-}
-
-void write_page(const std::string& path, const std::string& html) {
-  const std::string unfinished = path + ".new";
-  {
-    std::ofstream out(unfinished, std::ios::binary);
-    out << html;
-    out.close();
-    if (!out) throw Error(path + ": cannot be written");
-  }
-  std::error_code error;
-  std::filesystem::rename(unfinished, path, error);
-  if (error) throw Error(path + ": cannot be written: " + error.message());
 }
 
 }  // namespace wr::apps

@@ -13,7 +13,5 @@ std::string fact(const std::string& value, const std::string& name);
 std::string table(const std::vector<std::pair<std::string, std::string>>& rows);
 /// From <!DOCTYPE html> to the title; the caller adds the body and closes body and html.
 std::string page_head(const std::string& title);
-/// The file appears complete or not at all.
-void write_page(const std::string& path, const std::string& html);
 
 }  // namespace wr::apps

@@ -15,8 +15,12 @@ struct Picture {
 
 Picture picture_of(const std::uint8_t* grey, std::int64_t width, std::int64_t height);
 /// PGM (P2, P5), PNG (8 bits a sample, not interlaced), NPY or IDX (whole numbers to 255, or fractions to 1), told
-/// apart by their first bytes. The latter two may hold several pictures: [pictures, height, width].
-std::vector<Picture> read_pictures(const std::string& path);
+/// apart by their first bytes. The latter two may hold several pictures: [pictures, height, width]. Of a coloured one:
+/// its brightness, or one of its colours.
+enum class Plane { grey, red, green, blue };
+std::vector<Picture> read_pictures(const std::string& path, Plane plane = Plane::grey);
+/// The only one in a file.
+Picture read_picture(const std::string& path, Plane plane = Plane::grey);
 /// Each new pixel is the mean of the area it covers.
 Picture resized(const Picture& picture, std::int64_t width, std::int64_t height);
 Picture inverted(const Picture& picture);

@@ -179,7 +179,7 @@ void unfilter(std::string& raw, const PngHeader& h, const Bytes& in) {
   }
 }
 
-Picture read_png(Bytes& in) {
+Picture read_png(Bytes& in, Plane plane) {
   in.take(8, "the signature");
   const PngHeader h = png_header(in);
   const auto row = static_cast<std::size_t>(h.width * h.channels);
@@ -190,7 +190,9 @@ Picture read_png(Bytes& in) {
     const auto* at = reinterpret_cast<const std::uint8_t*>(raw.data()) + y * (row + 1) + 1;
     for (std::int64_t x = 0; x < h.width; ++x, at += h.channels)
       p.grey.push_back(h.channels < 3 ? at[0]
-                                      : static_cast<std::uint8_t>((299 * at[0] + 587 * at[1] + 114 * at[2]) / 1000));
+                       : plane != Plane::grey
+                           ? at[static_cast<int>(plane) - 1]
+                           : static_cast<std::uint8_t>((299 * at[0] + 587 * at[1] + 114 * at[2]) / 1000));
   }
   return p;
 }
@@ -221,15 +223,21 @@ std::vector<Picture> pictures_of(const std::string& path, const Array& read) {
 
 }  // namespace
 
-std::vector<Picture> read_pictures(const std::string& path) {
+std::vector<Picture> read_pictures(const std::string& path, Plane plane) {
   Bytes in(path, read_file(path));
   const std::string begin = std::string(in.ahead(std::min<std::size_t>(8, in.left()), "the signature"));
-  if (begin.starts_with("\x89PNG\r\n\x1a\n")) return {read_png(in)};
+  if (begin.starts_with("\x89PNG\r\n\x1a\n")) return {read_png(in, plane)};
   if (begin.starts_with("P5") || begin.starts_with("P2")) return {read_pgm(in)};
   if (begin.starts_with("\x93NUMPY")) return pictures_of(path, data::read_npy(path, {.bytes = kMostBytes}));
   if (begin.starts_with("\x1f\x8b") || begin.starts_with(std::string_view("\0\0", 2)))
     return pictures_of(path, data::read_idx(path, {.bytes = kMostBytes}));
   throw Error(path + ": byte 0: none of PGM (P2 or P5), PNG, NPY and IDX, which are read");
+}
+
+Picture read_picture(const std::string& path, Plane plane) {
+  const std::vector<Picture> all = read_pictures(path, plane);
+  if (all.size() != 1) throw Error(fmt::format("{}: has {} pictures; expected one", path, all.size()));
+  return all[0];
 }
 
 }  // namespace wr::apps

@@ -11,6 +11,7 @@
 #include "apps/page.h"
 #include "apps/pictures.h"
 #include "apps/progress.h"
+#include "apps/write_file.h"
 
 namespace wr::apps {
 namespace {
@@ -178,6 +179,6 @@ std::string report_html(const Report& report) {
          "</body>\n</html>\n";
 }
 
-void write_report(const std::string& path, const Report& report) { write_page(path, report_html(report)); }
+void write_report(const std::string& path, const Report& report) { write_file(path, report_html(report)); }
 
 }  // namespace wr::apps

@@ -86,7 +86,7 @@ bool may_change(const std::string& name, const Settings& file) {
 
 }  // namespace
 
-std::vector<std::string> net_names() { return {"softmax", "mlp", "cnn", "lenet", "best"}; }
+std::vector<std::string> net_names() { return {"softmax", "mlp", "cnn", "lenet", "best", "logic"}; }
 std::vector<std::string> optimiser_names() { return {"sgd", "adam", "adamw", "rmsprop"}; }
 std::vector<std::string> schedule_names() { return {"constant", "cosine", "one-cycle"}; }
 
@@ -113,6 +113,11 @@ Settings recipe(const std::string& net) {
     s.smoothing = 0.05;
     s.shift = 1;
     s.flip = true;
+  }
+  if (net == "logic") {
+    s.epochs = 10;
+    s.batch = 128;
+    s.lr = 0.02;
   }
   return s;
 }

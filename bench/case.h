@@ -29,9 +29,11 @@ struct Case {
 const std::vector<Case>& cases();
 std::vector<Case> kernel_cases();
 std::vector<Case> training_cases();
+std::vector<Case> logic_cases();
 /// Cases of other sizes, by name: matmul_MxKxN_f32, plain_mlp_IN_..._OUT_bN, mlp_step_bN, dqn_step_bN, ...
 std::optional<Case> kernel_case(const std::string& name);
 std::optional<Case> training_case(const std::string& name);
+std::optional<Case> logic_case(const std::string& name);
 /// One case an op, `op_exp` and so on, made from the op list; `windrow bench ops` runs them.
 std::vector<Case> op_cases();
 

@@ -209,6 +209,7 @@ const std::vector<Case>& cases() {
   static const std::vector<Case> all = [] {
     auto list = kernel_cases();
     for (auto& c : training_cases()) list.push_back(std::move(c));
+    for (auto& c : logic_cases()) list.push_back(std::move(c));
     return list;
   }();
   return all;
@@ -231,7 +232,8 @@ std::optional<Case> find_case(const std::string& name) {
     for (const Case& c : list)
       if (c.name == name) return c;
   if (auto c = kernel_case(name)) return c;
-  return training_case(name);
+  if (auto c = training_case(name)) return c;
+  return logic_case(name);
 }
 
 /// The cases meant by the names; throws for a name that means none.

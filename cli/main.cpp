@@ -51,6 +51,9 @@ int main(int argc, char** argv) {
       "Examples:\n"
       "  windrow train fashion                   train a net on Fashion-MNIST\n"
       "  windrow train cube                      learn to solve the 2x2x2 cube\n"
+      "  windrow train checkerboard --save c.safetensors   a cellular automaton made of logic gates\n"
+      "  windrow circuit c.safetensors --svg c.svg         what it has become\n"
+      "  windrow run c.safetensors --grid 256x256 --damage\n"
       "  windrow bench                           time everything\n"
       "  windrow bench dqn_step_b64 --threads 1  one case on one core\n"
       "  windrow doctor                          what was detected on this machine\n\n"
@@ -62,6 +65,8 @@ int main(int argc, char** argv) {
   wr::cli::add_eval(app, exit_code);
   wr::cli::add_predict(app, exit_code);
   wr::cli::add_cube(app, exit_code);
+  wr::cli::add_circuit(app, exit_code);
+  wr::cli::add_run(app, exit_code);
   add_bench(app, exit_code);
   app.add_subcommand("doctor", "Show what was detected on this machine and which kernels were chosen")->callback([&] {
     exit_code = wr::cli::doctor();

@@ -184,6 +184,7 @@ void add_train(CLI::App& app, int& exit_code) {
       ->type_name("FILE");
   c->add_flag("--json", o->json, "One JSON object a line: each epoch, then the result");
   c->callback([o, &exit_code] { exit_code = train(*o); });
+  add_automaton_tasks(*train_command, exit_code);
 }
 
 }  // namespace wr::cli

@@ -11,7 +11,6 @@
 
 #include "apps/pictures.h"
 #include "apps/report.h"
-#include "windrow/ops.h"
 #include "windrow/windrow.h"
 
 namespace wr::apps {

@@ -227,6 +227,27 @@ Tensor max_pool(const Tensor& x, const Window& window, WINDROW_WHERE);
 Tensor avg_pool(const Tensor& x, std::int64_t size, std::int64_t stride = 0, WINDROW_WHERE);
 Tensor avg_pool(const Tensor& x, const Window& window, WINDROW_WHERE);
 
+// ---- logic gates: values of wires in many cells, [wires, cells]
+// -----------------------------------------------------------------------------------------------------------------------
+/// The two wires a gate reads.
+struct Wire {
+  std::int32_t a = 0, b = 0;
+  friend bool operator==(const Wire&, const Wire&) = default;
+};
+using Wiring = std::vector<Wire>;  // one entry a gate
+/// x [wires, cells] to [gates, cells]: gate i is c0 + c1 a + c2 b + c3 ab, with row i of the coefficients [gates, 4].
+/// Fewer rows, of which the gates are a multiple, are used again and again: gate i has row i modulo rows.
+Tensor gates(const Tensor& x, const Tensor& coefficients, const Wiring& wiring, WINDROW_WHERE);
+/// The coefficients [..., 4] of gates that are mixtures of the sixteen Boolean functions, by logits [..., 16]: softmax,
+/// then the functions' own coefficients. In order: 0, ab, a-ab, a, b-ab, b, a xor b, a or b, and their complements from
+/// the last to the first.
+Tensor gate_coefficients(const Tensor& logits, WINDROW_WHERE);
+/// What lies outside a grid: zeros, or its other side.
+enum class Border : bool { zero = false, wrap = true };
+/// States [channels, cells] of grids of height x width cells, one grid after the other, to the 3x3 neighbourhood of
+/// each cell, [channels * 9, cells]: row by row, the cell itself is number 4 of its nine.
+Tensor neighbours(const Tensor& x, std::int64_t height, std::int64_t width, Border border, WINDROW_WHERE);
+
 // ---- random numbers: counter-based, the same at any thread count
 // ----------------------------------------------------------
 /// A stream of random numbers: a seed and a counter that each run of a step that uses it advances by one.

@@ -5,6 +5,7 @@
 #include "windrow/checkpoint.h"
 #include "windrow/data.h"
 #include "windrow/error.h"
+#include "windrow/logic.h"
 #include "windrow/losses.h"
 #include "windrow/nn.h"
 #include "windrow/ops.h"

@@ -297,6 +297,12 @@ Elements evaluate_op(const Call& call) {
     case Op::max_pool_pick:
     case Op::max_pool_scatter:
       return evaluate_window(call);
+    case Op::gates:
+    case Op::gates_grad_x:
+    case Op::gates_grad_coefficients:
+    case Op::neighbours:
+    case Op::neighbours_sum:
+      return evaluate_gates(call);
     default:
       fail(call.node.where, "the interpreter cannot evaluate " + std::string(definition(op).name));
   }

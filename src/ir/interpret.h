@@ -39,6 +39,7 @@ struct Call {
 
 Elements evaluate_index(const Call& call);   // gather ... embedding_grad
 Elements evaluate_window(const Call& call);  // unfold ... max_pool_scatter
+Elements evaluate_gates(const Call& call);   // gates ... neighbours_sum
 
 /// Calls f(index) for every index of the shape, in row-major order.
 template <class F>

@@ -52,6 +52,11 @@ enum class Op : std::uint8_t {
   fold,
   max_pool_pick,
   max_pool_scatter,
+  gates,
+  gates_grad_x,
+  gates_grad_coefficients,
+  neighbours,
+  neighbours_sum,
   random,
   stop_gradient,
   custom_gradient,
@@ -74,6 +79,7 @@ inline constexpr int kReduced =
     -100;  // kReduced - g: summed (or maximised, ...) over together with group g of the others
 struct AxisMap {
   std::vector<Dims> operand;
+  Dims free = {};  // axes of the result of which any part can be made, though no operand runs along them
 };
 
 class Node;

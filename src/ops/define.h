@@ -25,6 +25,7 @@ std::span<const OpDef> einsum_ops();
 std::span<const OpDef> shape_ops();
 std::span<const OpDef> index_ops();
 std::span<const OpDef> window_ops();
+std::span<const OpDef> gate_ops();
 std::span<const OpDef> random_ops();
 std::span<const OpDef> control_ops();
 

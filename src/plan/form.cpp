@@ -260,7 +260,7 @@ class Former {
     if (n.op == Op::random || n.op == Op::iota || n.op == Op::broadcast) return true;
     for (const Dims& axes : map.operand)
       if (axes.contains(axis)) return true;
-    return false;
+    return map.free.contains(axis);
   }
 
   bool fits_flat(int id) { return fits_flat_node(node(id)); }

@@ -11,11 +11,14 @@ using ir::Node;
 using ir::Op;
 
 struct Traffic {
-  double row_bytes = 0;     // values made in the strips, a row
-  double weight_bytes = 0;  // whole operands read again by every strip
-  double flops_row = 0;     // of matrix products
-  double calls = 0;         // kernels a strip
+  double row_bytes = 0;        // values made in the strips, a row
+  double weight_bytes = 0;     // whole operands read again by every strip
+  double flops_row = 0;        // of matrix products
+  double calls = 0;            // kernels a strip
+  bool along_vectors = false;  // rows are what vectors run over: strips of whole vectors
 };
+
+bool is_gates(Op op) { return op == Op::gates || op == Op::gates_grad_x || op == Op::gates_grad_coefficients; }
 
 Traffic traffic_of(const Schedule& s, const Region& region) {
   Traffic t;
@@ -30,7 +33,8 @@ Traffic traffic_of(const Schedule& s, const Region& region) {
       t.weight_bytes += bytes;
     else
       t.row_bytes += bytes / static_cast<double>(region.extent);
-    if (n.op != Op::einsum) continue;
+    if (n.op != Op::einsum && !is_gates(n.op)) continue;
+    t.along_vectors |= is_gates(n.op);
     t.flops_row += flops(g, m.node) / static_cast<double>(region.extent);
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
       if (aligned_axis(g, m.node, static_cast<int>(k), m.axis) == kNotAligned) weights.push_back(n.inputs[k]);
@@ -72,7 +76,8 @@ void choose_strip(const Schedule& s, Region& region, const Options& o) {
   }
   double best = std::numeric_limits<double>::max();
   for (std::int64_t strips = 1; strips <= rows; strips = strips < 8 ? strips + 1 : strips * 5 / 4) {
-    const auto strip = divide_up(rows, strips);
+    auto strip = divide_up(rows, strips);
+    if (t.along_vectors) strip = std::min(rows, divide_up(strip, 16) * 16);
     const double cost = strip_cost(t, static_cast<double>(strip), o);
     if (cost < best * 0.999) {
       best = cost;

@@ -52,6 +52,11 @@ double flops(const ir::Graph& graph, int id) {
   const ir::Node& node = graph[id];
   if (ir::is_leaf(node.op) || ir::is_view(node.op)) return 0;
   if (node.op == Op::einsum) return einsum_flops(graph, node);
+  if (node.op == Op::gates || node.op == Op::gates_grad_x || node.op == Op::gates_grad_coefficients) {
+    const auto cells = static_cast<double>(graph[node.inputs[0]].spec.shape[1]);
+    const double each = node.op == Op::gates ? 6 : node.op == Op::gates_grad_x ? 8 : 7;
+    return each * cells * static_cast<double>(node.attrs.ints.size() / 2);
+  }
   double elements = static_cast<double>(node.spec.shape.count());
   if (node.op >= Op::reduce_sum && node.op <= Op::reduce_argmin)
     elements = static_cast<double>(graph[node.inputs[0]].spec.shape.count());

@@ -5,6 +5,16 @@
 
 namespace wr::cpu {
 
+const std::int32_t* Tables::keep(const std::vector<std::int32_t>& numbers) {
+  const std::int32_t*& kept = kept_[numbers];
+  if (!kept) {
+    void* memory = program_.params->allocate(std::max<std::size_t>(1, numbers.size()) * sizeof(std::int32_t), 64);
+    kept = static_cast<const std::int32_t*>(memory);
+    std::copy(numbers.begin(), numbers.end(), static_cast<std::int32_t*>(memory));
+  }
+  return kept;
+}
+
 View Emitter::scratch(DType dtype, const Shape& shape) {
   View v = dense_view(kScratch, 0, dtype, shape);
   v.buffer = static_cast<int>(buffers_.size());

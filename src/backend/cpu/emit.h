@@ -2,6 +2,7 @@
 // program.
 #pragma once
 
+#include <map>
 #include <new>
 #include <type_traits>
 #include <vector>
@@ -34,10 +35,22 @@ bool can_reshape(const View& v, const Shape& shape);
 /// What a view op (reshape, permute, broadcast, slice) makes of a view; `shape` is its result's, perhaps of a strip.
 View view_through(const ir::Node& op, View v, const Shape& shape);
 
+/// Tables of numbers that kernels read. They live as long as the program; equal ones are one.
+class Tables {
+ public:
+  explicit Tables(Program& program) : program_(program) {}
+  const std::int32_t* keep(const std::vector<std::int32_t>& numbers);
+
+ private:
+  Program& program_;
+  std::map<std::vector<std::int32_t>, const std::int32_t*> kept_;
+};
+
 class Emitter {
  public:
-  Emitter(Program& program, Target target) : program_(program), target_(target) {}
+  Emitter(Program& program, Tables& tables, Target target) : program_(program), tables_(tables), target_(target) {}
   Target target() const { return target_; }
+  Tables& tables() { return tables_; }
 
   /// A scratch buffer that lives from its first to its last use; inside a loop it is for one turn.
   View scratch(DType dtype, const Shape& shape);
@@ -96,6 +109,7 @@ class Emitter {
     unsigned in_place;
   };
   Program& program_;
+  Tables& tables_;
   Target target_;
   std::vector<Buffer> buffers_;
   std::vector<Pending> calls_;

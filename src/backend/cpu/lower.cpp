@@ -128,7 +128,7 @@ std::size_t bytes_of(const Spec& spec) {
 
 class Builder {
  public:
-  Builder(const plan::Schedule& schedule, Target target) : s_(schedule), g_(*schedule.graph) {
+  Builder(const plan::Schedule& schedule, Target target) : s_(schedule), g_(*schedule.graph), tables_(p_) {
     p_.target = target;
     p_.lanes = schedule.lanes;
     p_.params = std::make_shared<std::pmr::monotonic_buffer_resource>();
@@ -283,7 +283,7 @@ class Builder {
   /// The pieces of a strip that begins at row 0.
   std::vector<Piece> add_codes(int phase, const plan::Region* region, int region_index, std::int64_t rows, bool first,
                                std::size_t reserved) {
-    Emitter emitter(p_, p_.target);
+    Emitter emitter(p_, tables_, p_.target);
     const std::vector<Turn> turns = Lowering(s_, h_, emitter, phase, region, region_index, rows, first).run();
     const int first_code = static_cast<int>(p_.codes.size());
     for (auto& instrs : emitter.finish(reserved)) p_.codes.push_back({std::move(instrs), 0, region_index});
@@ -313,7 +313,7 @@ class Builder {
 
   /// All sources are read before any state is written: a state may be another's source.
   void lower_commits() {
-    Emitter emitter(p_, p_.target);
+    Emitter emitter(p_, tables_, p_.target);
     struct Copy {
       View to, from;
       int node;
@@ -340,6 +340,7 @@ class Builder {
   const plan::Schedule& s_;
   const ir::Graph& g_;
   Program p_;
+  Tables tables_;
   Homes h_;
   std::vector<std::size_t> shared_bytes_;
 };

@@ -72,7 +72,7 @@ class Lowering {
   void copy(const View& to, const View& from);
   bool in_this_region(int id) const;
 
-  // ---- ops (lower_ops.cpp, lower_einsum.cpp)
+  // ---- ops (lower_ops.cpp, lower_einsum.cpp, lower_gates.cpp)
   void lower(int id, int axis);
   void lower_map(int id, const View& out, std::vector<View> in);
   void lower_reduce(int id, const View& out, const View& in, bool accumulate);
@@ -82,6 +82,8 @@ class Lowering {
   void lower_pad(int id, const View& out, const View& in);
   void lower_index(int id, const View& out, const std::vector<View>& in, bool accumulate);
   void lower_window(int id, const View& out, const std::vector<View>& in);
+  void lower_gates(int id, const View& out, std::vector<View> in, bool accumulate);
+  void lower_neighbours(int id, const View& out, const View& in);
   void lower_random(int id, int axis, const View& out, const View& counter);
   void lower_iota(int id, int axis, const View& out);
 

@@ -137,6 +137,13 @@ void Lowering::lower(int id, int axis) {
     case Op::max_pool_pick:
     case Op::max_pool_scatter:
       return lower_window(id, out, in);
+    case Op::gates:
+    case Op::gates_grad_x:
+    case Op::gates_grad_coefficients:
+      return lower_gates(id, out, std::move(in), accumulate);
+    case Op::neighbours:
+    case Op::neighbours_sum:
+      return lower_neighbours(id, out, in[0]);
     case Op::random:
       return lower_random(id, axis, out, in[0]);
     case Op::iota:

@@ -1,0 +1,291 @@
+#include "apps/automaton.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <sstream>
+
+namespace wr::apps {
+namespace {
+
+constexpr std::int64_t kPointEvery = 20;                        // updates between points of the curve
+constexpr std::uint64_t kLookNumbers = std::uint64_t{1} << 62;  // batches that are not trained on
+constexpr int kLookBatches = 4;
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+DType dtype_of(const AutomatonSettings& s) { return s.dtype == "f64" ? DType::f64 : DType::f32; }
+
+logic::AutomatonOptions options_of(const AutomatonSettings& s) {
+  logic::AutomatonOptions o;
+  o.channels = s.channels;
+  o.kernels = s.kernels;
+  o.kernel_gates = layer_sizes(s.kernel_gates);
+  o.update_gates = layer_sizes(s.update_gates);
+  o.start = {.pass = s.pass, .noise = s.noise};
+  o.seed = s.seed;
+  o.dtype = dtype_of(s);
+  return o;
+}
+
+/// Grids of one look.
+std::int64_t look_grids(const AutomatonTask& task, const AutomatonSettings& s) {
+  return task.all_grids() > 0 ? task.all_grids() : std::max<std::int64_t>(s.batch, 4);
+}
+
+double number_of(const Metadata& metadata, const std::string& name, const std::string& path) {
+  const auto found = metadata.find(name);
+  if (found == metadata.end()) throw Error(fmt::format("{}: its metadata has no '{}'", path, name));
+  std::istringstream in(found->second);
+  double value = 0;
+  if (!(in >> value) || !std::isfinite(value))
+    throw Error(fmt::format("{}: metadata: {} is '{}', expected a number", path, name, found->second));
+  return value;
+}
+
+}  // namespace
+
+AutomatonRun::AutomatonRun(const AutomatonSettings& settings, int threads, int lanes)
+    : settings_(settings),
+      task_(settings),
+      automaton_(options_of(settings)),
+      adam_(optim::Adam::Options{.lr = settings.lr,
+                                 .beta2 = settings.beta2,
+                                 .weight_decay = settings.weight_decay,
+                                 .clip = {.value = settings.clip}}),
+      random_(settings.seed) {
+  for (const State& p : automaton_.parameters())
+    if (settings_.accumulate > 1) sums_.emplace_back(Array::zeros(p.shape(), p.spec().dtype), "sum." + p.name());
+  compile_steps(threads, lanes);
+}
+
+Tensor AutomatonRun::rollout(const logic::Automaton::Rule& rule, const Tensor& start, Recompute recompute) {
+  const Border border = settings_.border == "wrap" ? Border::wrap : Border::zero;
+  const auto cells = start.size(1);
+  return repeat(
+      static_cast<int>(settings_.steps),
+      [&](int, const std::vector<Tensor>& carried) {
+        const Tensor next = automaton_.step(rule, carried[0], settings_.height, settings_.width, border);
+        if (settings_.fire >= 1) return std::vector<Tensor>{next};
+        return std::vector<Tensor>{where(random_.bernoulli(settings_.fire, {1, cells}), next, carried[0])};
+      },
+      {start}, recompute)[0];
+}
+
+/// Soft gates whose logits are multiplied: the sharper, the nearer to the hard circuit.
+logic::Automaton::Rule AutomatonRun::sharpened_rule(const Tensor& sharpness) const {
+  const Tensor factor = reshape(sharpness, {1, 1});
+  auto sharpened = [&](const std::vector<logic::Layer>& layers) {
+    std::vector<Tensor> all;
+    for (const logic::Layer& layer : layers) all.push_back(gate_coefficients(Tensor(layer.logits) * factor));
+    return all;
+  };
+  return {sharpened(automaton_.perception()), sharpened(automaton_.update())};
+}
+
+Tensor AutomatonRun::loss_of(const Tensor& last, const Tensor& target) const {
+  return sum(square(slice(last, 0, 0, task_.target_channels()) - target));
+}
+
+void AutomatonRun::compile_steps(int threads, int lanes) {
+  const DType dtype = dtype_of(settings_);
+  const auto size = settings_.height * settings_.width;
+  auto specs = [&](std::int64_t grids) {
+    return std::vector<Spec>{
+        {dtype, {settings_.channels, grids * size}}, {dtype, {task_.target_channels(), grids * size}}, {dtype, {}}};
+  };
+  const Recompute recompute = settings_.memory == "recompute" ? Recompute::yes : Recompute::no;
+  const std::vector<State> parameters = automaton_.parameters();
+  CompileOptions options{settings_.task, threads, lanes};
+  train_ = compile(
+      [&](const std::vector<Tensor>& in) {
+        const Tensor loss = loss_of(rollout(sharpened_rule(in[2]), in[0], recompute), in[1]);
+        if (settings_.accumulate == 1) {
+          adam_.minimize(loss, parameters);
+          return std::vector<Tensor>{loss};
+        }
+        const auto gradients = grad(loss, std::vector<Tensor>(parameters.begin(), parameters.end()));
+        for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i].assign(Tensor(sums_[i]) + gradients[i]);
+        return std::vector<Tensor>{loss};
+      },
+      specs(settings_.batch), options);
+  options.lanes = train_.facts().lanes;
+  if (settings_.accumulate > 1)
+    apply_ = compile(
+        [&](const std::vector<Tensor>&) {
+          adam_.apply(parameters, std::vector<Tensor>(sums_.begin(), sums_.end()));
+          for (const State& s : sums_) s.assign(full(s.shape(), 0, dtype));
+          return std::vector<Tensor>{};
+        },
+        {}, options);
+  hard_ = compile(
+      [&](const std::vector<Tensor>& in) {
+        const Tensor last = rollout(automaton_.rule(logic::Mode::hard), in[0], Recompute::no);
+        const Tensor wrong = cast(ne(slice(last, 0, 0, task_.target_channels()), in[1]), dtype);
+        return std::vector<Tensor>{loss_of(last, in[1]), sum(wrong)};
+      },
+      {specs(look_grids(task_, settings_))[0], specs(look_grids(task_, settings_))[1]}, options);
+}
+
+AutomatonRun::Look AutomatonRun::look(int batches) {
+  Look found;
+  if (task_.all_grids() > 0 && settings_.fire >= 1) batches = 1;
+  for (int i = 0; i < batches; ++i) {
+    const auto b = task_.all_grids() > 0
+                       ? task_.all()
+                       : task_.batch(kLookNumbers + static_cast<std::uint64_t>(looks_++), look_grids(task_, settings_));
+    const auto results = hard_(b.start, b.target);
+    found.error += results[0].astype(DType::f64).item<double>();
+    found.wrong += static_cast<std::int64_t>(results[1].astype(DType::f64).item<double>());
+    found.cells += b.target.count();
+  }
+  found.error /= static_cast<double>(found.cells);
+  return found;
+}
+
+/// One update; the mean squared error of its batches.
+double AutomatonRun::run_update() {
+  const Array sharpness = Array::full({}, sharpness_, dtype_of(settings_));
+  double sum = 0, count = 0;
+  for (std::int64_t i = 0; i < settings_.accumulate; ++i) {
+    const auto b = task_.batch(static_cast<std::uint64_t>(done_ * settings_.accumulate + i), settings_.batch);
+    sum += train_(b.start, b.target, sharpness)[0].astype(DType::f64).item<double>();
+    count += static_cast<double>(b.target.count());
+  }
+  if (settings_.accumulate > 1) apply_();
+  ++done_;
+  return sum / count;
+}
+
+/// New logits and moments; the wiring stays.
+void AutomatonRun::begin_again() {
+  ++restarts_;
+  begun_ = best_at_ = done_;
+  sharpness_ = 1;
+  recent_ = best_ = 0.25;
+  logic::AutomatonOptions fresh = options_of(settings_);
+  fresh.seed += 0x9e3779b97f4a7c15 * static_cast<std::uint64_t>(restarts_);
+  const std::vector<State> from = logic::Automaton(fresh).parameters(), to = automaton_.parameters();
+  for (std::size_t i = 0; i < to.size(); ++i) State(to[i]).set(from[i].value());
+  for (const State& s : adam_.states())
+    if (s.name().find(".lr") == std::string::npos) State(s).set(Array::zeros(s.shape(), s.spec().dtype));
+}
+
+void AutomatonRun::follow(double error) {
+  recent_ = done_ == begun_ + 1 ? error : 0.95 * recent_ + 0.05 * error;
+  if (recent_ < 0.97 * best_) {
+    best_ = recent_;
+    best_at_ = done_;
+  }
+  constexpr double kSharpest = 30;
+  if (recent_ < settings_.solved) sharpness_ = std::min(kSharpest, sharpness_ * (1 + settings_.sharpen));
+  if (settings_.patience > 0 && done_ - best_at_ >= settings_.patience) begin_again();
+}
+
+Outcome AutomatonRun::train(const AutomatonWatch& watch) {
+  const double start = now(), before = seconds_;
+  const std::int64_t first = done_;
+  while (done_ < settings_.updates) {
+    follow(run_update());
+    seconds_ = before + now() - start;
+    const double rate = static_cast<double>(done_ - first) / std::max(1e-9, now() - start);
+    AutomatonProgress p{done_,
+                        settings_.updates,
+                        recent_,
+                        last_hard_,
+                        sharpness_,
+                        rate,
+                        static_cast<double>(settings_.updates - done_) / rate};
+    const bool near = recent_ < 0.1;
+    if (done_ % (near ? kPointEvery : 5 * kPointEvery) == 0 || done_ == settings_.updates) {
+      const Look found = look(kLookBatches);
+      p.hard = last_hard_ = found.error;
+      history_.push_back({done_, recent_, last_hard_});
+      if (watch.look) watch.look(p);
+      if (found.wrong == 0 && found.error == 0) return Outcome::exact;
+    }
+    if (watch.update) watch.update(p);
+    if (watch.stop && watch.stop()) return Outcome::stopped;
+  }
+  return Outcome::not_exact;
+}
+
+// ---- checkpoints
+// ----------------------------------------------------------------------------------------------------------------
+
+CheckpointStates AutomatonRun::states() const {
+  CheckpointStates all;
+  all.add_group("model", automaton_.parameters());
+  all.add_group("optimiser", adam_.states());
+  all.add("random", random_.counter());
+  return all;
+}
+
+void AutomatonRun::save(const std::string& path) const {
+  Metadata m;
+  for (const auto& [name, text] : to_texts(settings_)) m[name] = text;
+  m["windrow.app"] = "automaton";
+  m["lanes"] = std::to_string(train_.facts().lanes);
+  m["done"] = std::to_string(done_);
+  m["so_far"] = fmt::format("{} {} {} {} {} {} {} {} {}", begun_, restarts_, looks_, sharpness_, recent_, best_,
+                            best_at_, last_hard_, seconds_);
+  std::string points;
+  for (const Point& p : history_) points += fmt::format("{} {} {};", p.update, p.soft, p.hard);
+  m["history"] = points;
+  save_checkpoint(path, states(), m);
+}
+
+void AutomatonRun::load(const std::string& path) {
+  const Metadata m = read_safetensors_header(path).metadata;
+  const auto done = static_cast<std::int64_t>(number_of(m, "done", path));
+  const auto found = m.find("so_far"), points = m.find("history");
+  if (found == m.end() || points == m.end() || done < 0)
+    throw Error(path + ": its metadata does not say how far the run was");
+  std::istringstream in(found->second), curve(points->second);
+  std::int64_t begun = 0, restarts = 0, looks = 0, best_at = 0;
+  double sharpness = 0, recent = 0, best = 0, last_hard = 0, seconds = 0;
+  if (!(in >> begun >> restarts >> looks >> sharpness >> recent >> best >> best_at >> last_hard >> seconds))
+    throw Error(fmt::format("{}: metadata: so_far is '{}', expected nine numbers", path, found->second));
+  std::vector<Point> history;
+  for (std::string part; std::getline(curve, part, ';');) {
+    Point p{};
+    std::istringstream numbers(part);
+    if (!(numbers >> p.update >> p.soft >> p.hard))
+      throw Error(fmt::format("{}: metadata: history has '{}', expected three numbers", path, part));
+    history.push_back(p);
+  }
+  load_checkpoint(path, states());
+  done_ = done;
+  begun_ = begun;
+  restarts_ = restarts;
+  looks_ = looks;
+  sharpness_ = sharpness;
+  recent_ = recent;
+  best_ = best;
+  best_at_ = best_at;
+  last_hard_ = last_hard;
+  seconds_ = seconds;
+  history_ = std::move(history);
+}
+
+TrainedAutomaton load_automaton(const std::string& path) {
+  const Safetensors file = read_safetensors(path);
+  TrainedAutomaton t{automaton_settings_of(file.metadata, path),
+                     logic::Automaton(options_of(automaton_settings_of(file.metadata, path)))};
+  CheckpointStates states;
+  states.add_group("model", t.automaton.parameters());
+  for (const auto& [name, state] : states.all()) {
+    const auto found = file.tensors.find(name);
+    if (found == file.tensors.end()) throw Error(fmt::format("{}: has no {} {}", path, name, to_string(state.spec())));
+    const Spec spec{found->second.dtype(), found->second.shape()};
+    if (!(spec == state.spec()))
+      throw Error(
+          fmt::format("{}: {} is {}, its settings need {}", path, name, to_string(spec), to_string(state.spec())));
+    State(state).set(found->second);
+  }
+  return t;
+}
+
+}  // namespace wr::apps

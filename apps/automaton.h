@@ -1,0 +1,147 @@
+// Training cellular automata whose rule is a circuit of logic gates: Conway's Life, checkerboards, pictures. On the
+// public API alone.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "windrow/checkpoint.h"
+#include "windrow/circuit.h"
+#include "windrow/logic.h"
+#include "windrow/optim.h"
+#include "windrow/step.h"
+
+namespace wr::apps {
+
+/// All that decides the result of a run. The defaults of a task: automaton_recipe().
+struct AutomatonSettings {
+  std::string task = "checkerboard";
+  std::uint64_t seed = 1;
+  std::int64_t updates = 2000;
+  std::int64_t height = 16, width = 16;
+  std::string border = "zero";
+  std::int64_t steps = 20, batch = 2, accumulate = 1;
+  std::int64_t channels = 8, kernels = 16;
+  std::string kernel_gates = "8,4,2", update_gates;  // layers, "256x10,128,64"
+  double fire = 1;                                   // the share of cells that take their new state in each step
+  double lr = 0.05, weight_decay = 0, beta2 = 0.99, clip = 100;
+  double pass = 6;            // the logit of pass-through at the start
+  double noise = 0;           // deviation of all logits at the start
+  double sharpen = 0.01;      // while the soft loss is low, the sharpness of the softmax grows by this share an update
+  double solved = 0.06;       // what "low" is: the mean squared error
+  std::int64_t patience = 0;  // updates without a fall of the loss after which a run begins again; 0: never
+  std::string memory = "recompute";  // or "keep": all activations of all steps
+  std::string dtype = "f32";
+  std::string picture;  // of pattern and colour: a PNG; empty: the built-in drawing
+};
+std::vector<std::string> automaton_tasks();
+AutomatonSettings automaton_recipe(const std::string& task);
+std::map<std::string, std::string> to_texts(const AutomatonSettings& settings);
+/// Throws an Error that names the setting, the text and what was expected.
+void set(AutomatonSettings& settings, const std::string& name, const std::string& text);
+/// The settings of a checkpoint of an automaton. An Error says what the file is instead.
+AutomatonSettings automaton_settings_of(const Metadata& metadata, const std::string& path);
+std::vector<std::int64_t> layer_sizes(const std::string& text);
+
+/// What a task trains on: starting states and what they are to become.
+class AutomatonTask {
+ public:
+  explicit AutomatonTask(const AutomatonSettings& settings);
+  /// Start [channels, cells] and target [target channels, cells] of the n-th batch of so many grids.
+  struct Batch {
+    Array start, target;
+  };
+  Batch batch(std::uint64_t number, std::int64_t grids) const;
+  std::int64_t target_channels() const { return target_channels_; }
+  /// How many grids show all there is: the 512 boards of Life, one where every start is the same; 0: there is no end.
+  std::int64_t all_grids() const;
+  /// Every grid there is, where all_grids() says how many.
+  Batch all() const;
+
+ private:
+  void add_grid(std::vector<float>& start, std::vector<float>& target, std::uint64_t bits, std::int64_t at,
+                std::int64_t cells) const;
+  AutomatonSettings settings_;
+  std::int64_t target_channels_ = 1;
+  std::vector<float> picture_;  // [target channels, height * width]
+};
+
+struct AutomatonProgress {
+  std::int64_t update, updates;
+  double soft, hard;  // mean squared error; hard is that of the last look
+  double sharpness;   // what logits are multiplied with
+  double rate, seconds_left;
+};
+
+struct AutomatonWatch {
+  std::function<bool()> stop;                            // asked after every update
+  std::function<void(const AutomatonProgress&)> update;  // every update
+  std::function<void(const AutomatonProgress&)> look;    // whenever the hard loss was measured
+};
+
+enum class Outcome { exact, not_exact, stopped };
+
+class AutomatonRun {
+ public:
+  AutomatonRun(const AutomatonSettings& settings, int threads, int lanes = 0);
+  void load(const std::string& path);
+  void save(const std::string& path) const;
+  /// Trains until the hard circuit is exact, the updates are used up, or the watch says stop.
+  Outcome train(const AutomatonWatch& watch);
+
+  /// Wrong cells of the hard circuit on fresh grids (all there are, where there is an end), and how many were looked
+  /// at.
+  struct Look {
+    double error = 0;  // mean square
+    std::int64_t wrong = 0, cells = 0;
+  };
+  Look look(int batches);
+
+  const AutomatonSettings& settings() const { return settings_; }
+  const logic::Automaton& automaton() const { return automaton_; }
+  const Step& step() const { return train_; }
+  std::int64_t updates_done() const { return done_; }
+  std::int64_t restarts() const { return restarts_; }
+  double seconds() const { return seconds_; }
+  struct Point {
+    std::int64_t update;
+    double soft, hard;
+  };
+  const std::vector<Point>& history() const { return history_; }
+
+ private:
+  Tensor rollout(const logic::Automaton::Rule& rule, const Tensor& start, Recompute recompute);
+  logic::Automaton::Rule sharpened_rule(const Tensor& sharpness) const;
+  Tensor loss_of(const Tensor& last, const Tensor& target) const;
+  void compile_steps(int threads, int lanes);
+  double run_update();
+  void follow(double error);
+  void begin_again();
+  CheckpointStates states() const;
+
+  AutomatonSettings settings_;
+  AutomatonTask task_;
+  logic::Automaton automaton_;
+  optim::AdamW adam_;
+  Random random_;
+  std::vector<State> sums_;  // of gradients, when they are accumulated
+  Step train_, apply_, hard_;
+  std::int64_t done_ = 0, begun_ = 0, restarts_ = 0, looks_ = 0;
+  double sharpness_ = 1, recent_ = 0.25, best_ = 0.25, last_hard_ = 1, seconds_ = 0;
+  std::int64_t best_at_ = 0;
+  std::vector<Point> history_;
+};
+
+/// The automaton of a checkpoint.
+struct TrainedAutomaton {
+  AutomatonSettings settings;
+  logic::Automaton automaton;
+};
+TrainedAutomaton load_automaton(const std::string& path);
+
+}  // namespace wr::apps

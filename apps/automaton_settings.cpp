@@ -1,0 +1,193 @@
+// Settings of automata as text, and the recipe of each task.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <limits>
+
+#include "apps/automaton.h"
+
+namespace wr::apps {
+namespace {
+
+using S = AutomatonSettings;
+
+struct Field {
+  std::string name;
+  std::function<std::string(const S&)> get;
+  std::function<void(S&, const std::string&)> set;
+};
+
+[[noreturn]] void refuse(const std::string& name, const std::string& text, const std::string& expected) {
+  throw Error(fmt::format("{} is '{}'; expected {}", name, text, expected));
+}
+
+template <class T>
+Field numeric(const std::string& name, T S::*member, T least, T most) {
+  return {name, [=](const S& s) { return fmt::format("{}", s.*member); },
+          [=](S& s, const std::string& text) {
+            T value{};
+            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+            if (error != std::errc{} || end != text.data() + text.size() || !(value >= least && value <= most))
+              refuse(name, text, fmt::format("a number from {} to {}", least, most));
+            s.*member = value;
+          }};
+}
+
+Field one_of(const std::string& name, std::string S::*member, const std::vector<std::string>& all) {
+  return {name, [=](const S& s) { return s.*member; },
+          [=](S& s, const std::string& text) {
+            if (std::find(all.begin(), all.end(), text) == all.end())
+              refuse(name, text, fmt::format("{}", fmt::join(all, " or ")));
+            s.*member = text;
+          }};
+}
+
+Field layers(const std::string& name, std::string S::*member) {
+  return {name, [=](const S& s) { return s.*member; },
+          [=](S& s, const std::string& text) {
+            layer_sizes(text);
+            s.*member = text;
+          }};
+}
+
+const std::vector<Field>& fields() {
+  static const std::vector<Field> all{
+      one_of("task", &S::task, automaton_tasks()),
+      numeric<std::uint64_t>("seed", &S::seed, 0, std::numeric_limits<std::uint64_t>::max()),
+      numeric<std::int64_t>("updates", &S::updates, 1, 100'000'000),
+      numeric<std::int64_t>("height", &S::height, 1, 4096),
+      numeric<std::int64_t>("width", &S::width, 1, 4096),
+      one_of("border", &S::border, {"zero", "wrap"}),
+      numeric<std::int64_t>("steps", &S::steps, 1, 1000),
+      numeric<std::int64_t>("batch", &S::batch, 1, 100'000),
+      numeric<std::int64_t>("accumulate", &S::accumulate, 1, 100'000),
+      numeric<std::int64_t>("channels", &S::channels, 1, 4096),
+      numeric<std::int64_t>("kernels", &S::kernels, 1, 4096),
+      layers("kernel-gates", &S::kernel_gates),
+      layers("update-gates", &S::update_gates),
+      numeric("fire", &S::fire, 0.01, 1.0),
+      numeric("lr", &S::lr, 1e-9, 1e3),
+      numeric("weight-decay", &S::weight_decay, 0.0, 1e3),
+      numeric("beta2", &S::beta2, 0.0, 0.999999),
+      numeric("clip", &S::clip, 0.0, 1e12),
+      numeric("pass", &S::pass, -100.0, 100.0),
+      numeric("noise", &S::noise, 0.0, 100.0),
+      numeric("sharpen", &S::sharpen, 0.0, 1.0),
+      numeric("solved", &S::solved, 0.0, 1.0),
+      numeric<std::int64_t>("patience", &S::patience, 0, 100'000'000),
+      one_of("memory", &S::memory, {"recompute", "keep"}),
+      one_of("dtype", &S::dtype, {"f32", "f64"}),
+      {"picture", [](const S& s) { return s.picture; }, [](S& s, const std::string& text) { s.picture = text; }},
+  };
+  return all;
+}
+
+const Field& field(const std::string& name) {
+  for (const Field& f : fields())
+    if (f.name == name) return f;
+  throw Error(fmt::format("there is no setting called '{}'", name));
+}
+
+}  // namespace
+
+std::vector<std::string> automaton_tasks() {
+  return {"life", "checkerboard", "checkerboard-async", "pattern", "colour"};
+}
+
+/// "256x3,128" is 256, 256, 256, 128.
+std::vector<std::int64_t> layer_sizes(const std::string& text) {
+  constexpr std::int64_t kMostGates = 1 << 20, kMostLayers = 1000;
+  std::vector<std::int64_t> sizes;
+  const char *at = text.data(), *end = at + text.size();
+  while (at < end) {
+    std::int64_t size = 0, times = 1;
+    auto read = std::from_chars(at, end, size);
+    bool good = read.ec == std::errc{} && size >= 1 && size <= kMostGates;
+    if (good && read.ptr < end && *read.ptr == 'x') {
+      read = std::from_chars(read.ptr + 1, end, times);
+      good = read.ec == std::errc{} && times >= 1 && times <= kMostLayers;
+    }
+    good = good && (read.ptr == end || (*read.ptr == ',' && read.ptr + 1 < end)) &&
+           std::ssize(sizes) + times <= kMostLayers;
+    if (!good) break;
+    sizes.insert(sizes.end(), static_cast<std::size_t>(times), size);
+    at = read.ptr == end ? end : read.ptr + 1;
+  }
+  if (at < end || sizes.empty())
+    throw Error(fmt::format("'{}' are no layers of gates; expected such as 256x10,128,8", text));
+  return sizes;
+}
+
+AutomatonSettings automaton_recipe(const std::string& task) {
+  AutomatonSettings s;
+  set(s, "task", task);
+  s.update_gates = "256x10,128,64,32,16,8,8";
+  if (task == "life") {
+    s.height = s.width = 3;
+    s.border = "wrap";
+    s.channels = 1;
+    s.kernel_gates = "8,4,2,1";
+    s.update_gates = "128x17,64,32,16,8,4,2,1";
+    s.steps = 1;
+    s.batch = 20;
+    s.updates = 3000;
+  } else if (task == "checkerboard-async") {
+    s.height = s.width = 14;
+    s.update_gates = "256x14,128,64,32,16,8,8";
+    s.steps = 50;
+    s.batch = 1;
+    s.fire = 0.6;
+  } else if (task == "pattern") {
+    s.height = s.width = 20;
+    s.border = "wrap";
+    s.channels = 128;
+    s.kernels = 4;
+    s.kernel_gates = "8,4,2,1";
+    s.update_gates = "512x8,256,128";
+    s.steps = 12;
+    s.batch = 1;
+    s.updates = 3500;
+    s.lr = 0.06;
+  } else if (task == "colour") {
+    s.channels = 64;
+    s.kernels = 4;
+    s.update_gates = "512x8,256,128,64";
+    s.steps = 15;
+    s.batch = 1;
+    s.updates = 3000;
+    s.lr = 0.06;
+  }
+  return s;
+}
+
+std::map<std::string, std::string> to_texts(const AutomatonSettings& settings) {
+  std::map<std::string, std::string> texts;
+  for (const Field& f : fields()) texts[f.name] = f.get(settings);
+  return texts;
+}
+
+void set(AutomatonSettings& settings, const std::string& name, const std::string& text) {
+  field(name).set(settings, text);
+}
+
+AutomatonSettings automaton_settings_of(const Metadata& metadata, const std::string& path) {
+  const auto app = metadata.find("windrow.app");
+  if (app == metadata.end() || app->second != "automaton")
+    throw Error(
+        fmt::format("{}: is no checkpoint of an automaton (windrow train checkerboard and so on): its metadata "
+                    "has {}",
+                    path, app == metadata.end() ? "no windrow.app" : "windrow.app = " + app->second));
+  AutomatonSettings settings;
+  for (const Field& f : fields()) {
+    const auto found = metadata.find(f.name);
+    if (found == metadata.end()) throw Error(fmt::format("{}: its metadata has no '{}'", path, f.name));
+    try {
+      f.set(settings, found->second);
+    } catch (const Error& e) {
+      throw Error(fmt::format("{}: metadata: {}", path, e.what()));
+    }
+  }
+  return settings;
+}
+
+}  // namespace wr::apps

@@ -1,0 +1,248 @@
+// windrow train life, checkerboard, ...: options, progress, several seeds. What is trained is in apps/automaton.h.
+#include <fmt/format.h>
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+
+#include "apps/automaton_show.h"
+#include "apps/progress.h"
+#include "cli/session.h"
+#include "cli/train.h"
+#include "windrow/error.h"
+
+namespace wr::cli {
+namespace {
+
+using namespace wr::apps;
+
+struct Options {
+  std::string task;
+  std::map<std::string, std::string> given;
+  int threads = 0, seeds = 1;
+  std::string save, resume;
+  bool json = false;
+};
+
+AutomatonSettings settings_for(const Options& o) {
+  try {
+    if (o.resume.empty()) {
+      AutomatonSettings s = automaton_recipe(o.task);
+      for (const auto& [name, text] : o.given) set(s, name, text);
+      return s;
+    }
+    AutomatonSettings s = automaton_settings_of(read_safetensors_header(o.resume).metadata, o.resume);
+    if (s.task != o.task) throw Error(fmt::format("{}: was trained on {}, not {}", o.resume, s.task, o.task));
+    for (const auto& [name, text] : o.given) {
+      AutomatonSettings changed = s;
+      set(changed, name, text);
+      if (name != "updates" && to_texts(changed) != to_texts(s))
+        throw Error(fmt::format("--{} {}: {} was trained with {} {}", name, text, o.resume, name, to_texts(s)[name]));
+      s = changed;
+    }
+    return s;
+  } catch (const Error& e) {
+    if (!o.resume.empty()) throw;
+    throw CLI::ValidationError("train " + o.task, e.what());
+  }
+}
+
+class Printer {
+ public:
+  explicit Printer(bool json) : json_(json), line_(isatty(STDOUT_FILENO) != 0 && !json) {}
+  void update(const AutomatonProgress& p) {
+    const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    if (!line_ || now < next_) return;
+    next_ = now + 0.1;
+    fmt::print("\r\x1b[K{}", text(p));
+    std::fflush(stdout);
+    shown_ = true;
+  }
+  void look(const AutomatonProgress& p) {
+    if (json_)
+      fmt::print("{{\"update\":{},\"soft\":{},\"hard\":{},\"sharpness\":{},\"updates_per_second\":{:.2f}}}\n", p.update,
+                 p.soft, p.hard, p.sharpness, p.rate);
+    else if (!line_)
+      fmt::print("{}\n", text(p));
+    std::fflush(stdout);
+  }
+  void clear() {
+    if (shown_) fmt::print("\r\x1b[K");
+    shown_ = false;
+  }
+
+ private:
+  static std::string text(const AutomatonProgress& p) {
+    return fmt::format("update {}/{}  soft loss {:.5f}  hard loss {:.5f}  sharpness {:.2f}  {:.1f} updates/s  {} left",
+                       p.update, p.updates, p.soft, p.hard, p.sharpness, p.rate, clock_text(p.seconds_left));
+  }
+  bool json_, line_;
+  bool shown_ = false;
+  double next_ = 0;
+};
+
+void print_start(const AutomatonRun& run, const Options& o) {
+  const AutomatonSettings& s = run.settings();
+  fmt::print("{}: {} gates in {} layers, {}x{} cells, {} border, {} channels, {} steps, batch {}{}, seed {}\n", s.task,
+             run.automaton().gate_count(), run.automaton().parameters().size(), s.height, s.width, s.border, s.channels,
+             s.steps, s.batch, s.accumulate > 1 ? fmt::format(" x {}", s.accumulate) : "", s.seed);
+  if (!o.resume.empty()) fmt::print("resuming {} after {} updates\n", o.resume, run.updates_done());
+  std::fflush(stdout);
+}
+
+void print_end(const AutomatonRun& run, Outcome outcome, const Options& o) {
+  const bool exact = outcome == Outcome::exact;
+  if (o.json) {
+    fmt::print("{{\"seed\":{},\"exact\":{},\"updates\":{},\"restarts\":{},\"seconds\":{:.3f}}}\n", run.settings().seed,
+               exact, run.updates_done(), run.restarts(), run.seconds());
+  } else {
+    fmt::print("seed {}: {} after {} updates{}, {}\n", run.settings().seed,
+               exact ? "the hard circuit is exact" : "not exact", run.updates_done(),
+               run.restarts() > 0 ? fmt::format(" and {} restarts", run.restarts()) : "", duration_text(run.seconds()));
+  }
+  std::fflush(stdout);
+}
+
+std::string free_name(const std::string& task) {
+  std::string name = fmt::format("{}.safetensors", task);
+  for (int i = 2; access(name.c_str(), F_OK) == 0; ++i) name = fmt::format("{}-{}.safetensors", task, i);
+  return name;
+}
+
+/// Saves what a stopped run has, and says how to go on.
+int stop_early(const AutomatonRun& run, const Options& o) {
+  const std::string file = o.save.empty() ? free_name(o.task) : o.save;
+  save_whole([&] { run.save(file); });
+  if (o.json)
+    fmt::print("{{\"interrupted\":true,\"update\":{},\"saved\":{}}}\n", run.updates_done(),
+               nlohmann::json(file).dump());
+  else
+    fmt::print("interrupted after {} updates; saved. To go on:\n  windrow train {} --resume {}\n", run.updates_done(),
+               o.task, file);
+  return kInterrupted;
+}
+
+/// One run; saves as it goes. Returns an exit code that is not 0 where the program is to end.
+int train_one(const AutomatonSettings& settings, const Options& o, Outcome& outcome) {
+  int lanes = 0;
+  if (!o.resume.empty()) {
+    const auto m = read_safetensors_header(o.resume).metadata;
+    const auto found = m.find("lanes");
+    lanes = found == m.end() ? 0 : std::atoi(found->second.c_str());
+    if (lanes < 1 || lanes > 1024) throw Error(o.resume + ": its metadata has no lanes from 1 to 1024");
+  }
+  AutomatonRun run(settings, o.threads, lanes);
+  if (!o.resume.empty()) run.load(o.resume);
+  if (!o.json) print_start(run, o);
+  Printer printer(o.json);
+  AutomatonWatch watch;
+  watch.stop = interrupted;
+  watch.update = [&](const AutomatonProgress& p) { printer.update(p); };
+  double saved = 0;
+  watch.look = [&](const AutomatonProgress& p) {
+    printer.look(p);
+    if (!o.save.empty() && o.seeds == 1 && run.seconds() > saved + 10) {
+      save_or_warn([&] { run.save(o.save); });
+      saved = run.seconds();
+    }
+  };
+  outcome = run.train(watch);
+  printer.clear();
+  if (outcome == Outcome::stopped) return stop_early(run, o);
+  print_end(run, outcome, o);
+  const bool worth_keeping = o.seeds == 1 || outcome == Outcome::exact;
+  if (!o.save.empty() && worth_keeping) save_whole([&] { run.save(o.save); });
+  if (!o.json && !o.save.empty() && o.seeds == 1)
+    fmt::print("model: {0}   (windrow circuit {0}; windrow run {0})\n", o.save);
+  return 0;
+}
+
+int train(Options o) {
+  AutomatonSettings settings = settings_for(o);
+  if (o.save.empty()) o.save = o.resume;
+  if (!o.resume.empty() && o.seeds > 1) throw CLI::ValidationError("--seeds", "a resumed run has one seed");
+  const Interruptible guard;
+  int exact = 0;
+  const std::string save = o.save;
+  for (int i = 0; i < o.seeds; ++i, ++settings.seed) {
+    Outcome outcome{};
+    if (const int code = train_one(settings, o, outcome); code != 0) return code;
+    exact += outcome == Outcome::exact;
+    if (outcome == Outcome::exact && o.seeds > 1) o.save.clear();  // the first exact one is kept
+  }
+  if (o.seeds == 1) return exact == 1 ? 0 : 1;
+  if (o.json)
+    fmt::print("{{\"seeds\":{},\"exact\":{}}}\n", o.seeds, exact);
+  else
+    fmt::print("{} of {} seeds are exact within {} updates\n", exact, o.seeds, settings.updates);
+  return 0;
+}
+
+struct Setting {
+  const char *name, *type, *help;
+};
+
+const Setting kSettings[] = {
+    {"seed", "N", "Of wiring, starts and masks"},
+    {"updates", "N", "At most so many; ends when the hard circuit is exact"},
+    {"height", "N", "Of the grid"},
+    {"width", "N", "Of the grid"},
+    {"border", "zero|wrap", "What lies outside the grid"},
+    {"steps", "N", "Of the automaton before the loss"},
+    {"batch", "N", "Grids at once"},
+    {"accumulate", "N", "Batches an update"},
+    {"channels", "N", "Bits of a cell"},
+    {"kernels", "N", "Small trees of gates that look at each channel's neighbourhood"},
+    {"kernel-gates", "LIST", "Their layers"},
+    {"update-gates", "LIST", "Layers of the update, such as 256x10,128,8"},
+    {"fire", "X", "Share of cells that take their new state in a step"},
+    {"lr", "X", "Learning rate"},
+    {"weight-decay", "X", "Weight decay"},
+    {"beta2", "X", "AdamW's"},
+    {"clip", "X", "Largest element of a gradient; 0: none"},
+    {"pass", "X", "Logit of pass-through at the start"},
+    {"noise", "X", "Deviation of all logits at the start"},
+    {"sharpen", "X", "Growth of the sharpness an update while the soft loss is low; 0: none"},
+    {"solved", "X", "What low is"},
+    {"patience", "N", "Updates without progress after which a run begins again with new logits; 0: never"},
+    {"memory", "recompute|keep", "Compute gates again going back, or keep all activations"},
+    {"dtype", "f32|f64", "Of states and logits"},
+};
+
+}  // namespace
+
+void add_automaton_tasks(CLI::App& train_command, int& exit_code) {
+  const std::map<std::string, std::string> what{
+      {"life", "Conway's Life, learned from all boards of 3 x 3 cells"},
+      {"checkerboard", "A cellular automaton of logic gates that makes a checkerboard of any start"},
+      {"checkerboard-async", "The same where cells change at random times"},
+      {"pattern", "An automaton that grows a picture of 20 x 20 cells from one cell"},
+      {"colour", "An automaton that draws a picture in eight colours from nothing"}};
+  for (const std::string& task : automaton_tasks()) {
+    auto* c = train_command.add_subcommand(task, what.at(task));
+    auto o = std::make_shared<Options>();
+    o->task = task;
+    const auto defaults = to_texts(automaton_recipe(task));
+    for (const Setting& s : kSettings)
+      c->add_option_function<std::string>(
+           std::string("--") + s.name, [o, s](const std::string& text) { o->given[s.name] = text; },
+           fmt::format("{} ({})", s.help, defaults.at(s.name)))
+          ->type_name(s.type);
+    if (task == "pattern" || task == "colour")
+      c->add_option_function<std::string>(
+           "--picture", [o](const std::string& text) { o->given["picture"] = text; },
+           "A PNG, made smaller to fit (default: a built-in drawing)")
+          ->type_name("FILE");
+    c->add_option("--seeds", o->seeds,
+                  "Train so many, from --seed on; report how many are exact; --save keeps the first")
+        ->check(CLI::Range(1, 100000));
+    c->add_option("--threads", o->threads, "Threads; the result does not depend on it")->check(CLI::Range(1, 1024));
+    c->add_option("--save", o->save, "Checkpoint, written while training, at its end and on Ctrl-C")->type_name("FILE");
+    c->add_option("--resume", o->resume, "Go on from a checkpoint")->type_name("FILE");
+    c->add_flag("--json", o->json, "One JSON object a line");
+    c->callback([o, &exit_code] { exit_code = train(*o); });
+  }
+}
+
+}  // namespace wr::cli

@@ -1,0 +1,91 @@
+// Cellular automata whose rule is a network of gates.
+#include <numeric>
+
+#include "logic/draw.h"
+#include "windrow/logic.h"
+
+namespace wr::logic {
+namespace {
+
+/// A kernel's wiring over all channels and kernels. Values stand by channel, then wire, then kernel; before the first
+/// layer there is one value for all kernels.
+Wiring spread_over(const Wiring& wiring, std::int64_t channels, std::int64_t wires, std::int64_t kernels, bool first) {
+  Wiring all;
+  all.reserve(static_cast<std::size_t>(channels * kernels) * wiring.size());
+  for (std::int64_t c = 0; c < channels; ++c)
+    for (const Wire& w : wiring)
+      for (std::int64_t k = 0; k < kernels; ++k) {
+        auto place = [&](std::int32_t wire) {
+          const auto at = c * wires + wire;
+          return static_cast<std::int32_t>(first ? at : at * kernels + k);
+        };
+        all.push_back({place(w.a), place(w.b)});
+      }
+  return all;
+}
+
+std::vector<Layer> make_perception(const AutomatonOptions& o, std::uint64_t seed, const std::source_location& where) {
+  std::vector<Layer> layers;
+  Draw seeds(seed, 3);
+  std::int64_t in = 9;
+  for (std::size_t i = 0; i < o.kernel_gates.size(); ++i) {
+    const auto out = o.kernel_gates[i];
+    const auto of_wiring = seeds.bits(), of_logits = seeds.bits();
+    if (i == 0 && out != 8)
+      fail(where, "Automaton: the first layer of a kernel has 8 gates, one a neighbour; got " + std::to_string(out));
+    layers.push_back(
+        {i == 0 ? first_kernel_wiring(of_wiring) : unique_wiring(in, out, of_wiring, where),
+         State(initial_logits(out * o.kernels, o.start, of_logits, o.dtype), "perception." + std::to_string(i))});
+    in = out;
+  }
+  return layers;
+}
+
+}  // namespace
+
+Automaton::Automaton(const AutomatonOptions& options, std::source_location where) : options_(options) {
+  const AutomatonOptions& o = options_;
+  if (o.channels < 1 || o.kernels < 1 || o.kernel_gates.empty() || o.update_gates.empty())
+    fail(where, "Automaton: needs channels, kernels and layers of both");
+  if (o.update_gates.back() != o.channels)
+    fail(where, "Automaton: the last update layer has " + std::to_string(o.update_gates.back()) + " gates, there are " +
+                    std::to_string(o.channels) + " channels");
+  Draw seeds(o.seed, 4);
+  perception_ = make_perception(o, seeds.bits(), where);
+  std::int64_t wires = 9;
+  for (const Layer& layer : perception_) {
+    spread_.push_back(spread_over(layer.wiring, o.channels, wires, o.kernels, spread_.empty()));
+    wires = static_cast<std::int64_t>(layer.wiring.size());
+  }
+  std::vector<std::int64_t> sizes{o.channels + o.channels * wires * o.kernels};
+  sizes.insert(sizes.end(), o.update_gates.begin(), o.update_gates.end());
+  update_ = make_layers(sizes, Connect::unique, o.start, seeds.bits(), "update", o.dtype, where);
+}
+
+Automaton::Rule Automaton::rule(Mode mode, std::source_location where) const {
+  return {coefficients(perception_, mode, where), coefficients(update_, mode, where)};
+}
+
+Tensor Automaton::step(const Rule& rule, const Tensor& state, std::int64_t height, std::int64_t width, Border border,
+                       std::source_location where) const {
+  if (state.rank() != 2 || state.size(0) != options_.channels)
+    fail(where, "Automaton: the state must be [" + std::to_string(options_.channels) + ", cells], is " +
+                    to_string(state.spec()));
+  Tensor x = neighbours(state, height, width, border, where);
+  for (std::size_t i = 0; i < spread_.size(); ++i) x = gates(x, rule.perception[i], spread_[i], where);
+  return run_layers(update_, rule.update, concat({state, x}, 0, where), where);
+}
+
+std::vector<State> Automaton::parameters() const {
+  std::vector<State> all = logic::parameters(perception_);
+  for (const State& s : logic::parameters(update_)) all.push_back(s);
+  return all;
+}
+
+std::int64_t Automaton::gate_count() const {
+  std::int64_t n = 0;
+  for (const State& s : parameters()) n += s.shape()[0];
+  return n;
+}
+
+}  // namespace wr::logic

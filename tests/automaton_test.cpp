@@ -1,0 +1,125 @@
+// Training automata: settings as text, tasks, resuming bit for bit, accumulated batches, bad files.
+#include "apps/automaton.h"
+
+#include <gtest/gtest.h>
+
+#include "temporary_files.h"
+
+namespace wr::apps {
+namespace {
+
+AutomatonSettings small_settings() {
+  AutomatonSettings s = automaton_recipe("checkerboard");
+  s.height = s.width = 6;
+  s.channels = 2;
+  s.kernels = 2;
+  s.update_gates = "8,4,2";
+  s.steps = 3;
+  s.updates = 12;
+  return s;
+}
+
+TEST(AutomatonSettings, TextsReadBack) {
+  for (const std::string& task : automaton_tasks()) {
+    const AutomatonSettings s = automaton_recipe(task);
+    AutomatonSettings read;
+    for (const auto& [name, text] : to_texts(s)) set(read, name, text);
+    EXPECT_EQ(to_texts(read), to_texts(s));
+  }
+  EXPECT_EQ(layer_sizes("256x3,8"), (std::vector<std::int64_t>{256, 256, 256, 8}));
+  AutomatonSettings s;
+  EXPECT_ERROR(set(s, "lr", "fast"), "lr is 'fast'; expected a number");
+  EXPECT_ERROR(set(s, "border", "torus"), "expected zero or wrap");
+  for (const char* bad : {"", "8,", "x3", "8xx2", "0", "8x0", "-4", "8,,4", "99999999999"})
+    EXPECT_ERROR(layer_sizes(bad), "no layers of gates");
+}
+
+TEST(AutomatonTask, LifeIsAllBoardsAndTheirFutures) {
+  const AutomatonTask task(automaton_recipe("life"));
+  ASSERT_EQ(task.all_grids(), 512);
+  const auto all = task.all();
+  EXPECT_EQ(all.start.shape(), (Shape{1, 512 * 9}));
+  // A full board dies of crowding, an empty one stays empty; three in a row on a torus of 3 fill it.
+  const auto target = all.target.to_vector<float>();
+  auto alive = [&](int board) {
+    float sum = 0;
+    for (int i = 0; i < 9; ++i) sum += target[static_cast<std::size_t>(board * 9 + i)];
+    return sum;
+  };
+  EXPECT_EQ(alive(511), 0);
+  EXPECT_EQ(alive(0), 0);
+  EXPECT_EQ(alive(7), 9);
+}
+
+std::vector<float> parameters_of(const AutomatonRun& run) {
+  std::vector<float> all;
+  for (const State& p : run.automaton().parameters())
+    for (float v : p.value().astype(DType::f32).to_vector<float>()) all.push_back(v);
+  return all;
+}
+
+TEST(AutomatonRun, ResumesBitForBit) {
+  for (const double fire : {1.0, 0.6}) {
+    const TemporaryFolder folder;
+    AutomatonSettings s = small_settings();
+    s.fire = fire;
+    AutomatonRun whole(s, 2, 2);
+    whole.train({});
+    AutomatonRun first(s, 1, 2);
+    EXPECT_EQ(first.train({.stop = [&] { return first.updates_done() == 5; }, .update = {}, .look = {}}),
+              Outcome::stopped);
+    first.save(folder / "a.safetensors");
+    AutomatonRun second(s, 1, 2);
+    second.load(folder / "a.safetensors");
+    EXPECT_EQ(second.updates_done(), 5);
+    second.train({});
+    EXPECT_EQ(parameters_of(second), parameters_of(whole));
+    const TrainedAutomaton trained = load_automaton(folder / "a.safetensors");
+    EXPECT_EQ(trained.automaton.gate_count(), first.automaton().gate_count());
+  }
+}
+
+TEST(AutomatonRun, AccumulatedBatchesAreOneLargeOne) {
+  AutomatonSettings s = small_settings();
+  s.task = "life";
+  s.height = s.width = 3;
+  s.steps = 1;
+  s.border = "wrap";
+  s.dtype = "f64";
+  s.update_gates = "8,4,2";
+  s.updates = 3;
+  s.batch = 2;
+  s.accumulate = 3;
+  AutomatonRun parts(s, 1, 1);
+  parts.train({});
+  // The same boards as one batch: accumulate the batches' gradients by hand in one trace.
+  s.memory = "keep";
+  AutomatonRun again(s, 1, 1);
+  again.train({});
+  const auto a = parameters_of(parts), b = parameters_of(again);
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-6);
+  s.accumulate = 1;
+  AutomatonRun single(s, 1, 1);
+  single.train({});
+  EXPECT_NE(parameters_of(single), b) << "three batches gave what one gives";
+}
+
+TEST(AutomatonRun, RefusesFilesThatAreNotItsOwn) {
+  const TemporaryFolder folder;
+  write_safetensors(folder / "x.safetensors", {{"w", Array::zeros({2})}}, {{"windrow.app", "fashion"}});
+  EXPECT_ERROR(load_automaton(folder / "x.safetensors"), "windrow.app = fashion");
+  AutomatonSettings s = small_settings();
+  AutomatonRun run(s, 1, 1);
+  run.save(folder / "a.safetensors");
+  Safetensors file = read_safetensors(folder / "a.safetensors");
+  file.metadata["so_far"] = "1 2 three";
+  write_safetensors(folder / "b.safetensors", file.tensors, file.metadata);
+  EXPECT_ERROR(run.load(folder / "b.safetensors"), "expected nine numbers");
+  file.metadata["update-gates"] = "16,4,2";
+  write_safetensors(folder / "c.safetensors", file.tensors, file.metadata);
+  EXPECT_ERROR(load_automaton(folder / "c.safetensors"), "its settings need");
+}
+
+}  // namespace
+}  // namespace wr::apps

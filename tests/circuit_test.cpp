@@ -1,0 +1,263 @@
+// Circuits of trained gates: simplifying, running on bits, and the exports, compiled and compared with the network.
+#include "windrow/circuit.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "apps/automaton_show.h"
+#include "apps/gif.h"
+#include "temporary_files.h"
+#include "windrow/windrow.h"
+
+namespace wr {
+namespace {
+
+using logic::Circuit;
+using std::int64_t;
+
+/// A small automaton with random gates: every function occurs.
+logic::Automaton random_automaton(std::uint64_t seed, int64_t channels = 3) {
+  logic::AutomatonOptions o;
+  o.channels = channels;
+  o.kernels = 3;
+  o.kernel_gates = {8, 4, 2};
+  o.update_gates = {24, 24, 12, 6, channels};
+  o.start = {.pass = 1, .noise = 1};
+  o.seed = seed;
+  return logic::Automaton(o);
+}
+
+std::vector<bool> random_bits(std::size_t n, std::mt19937& gen) {
+  std::vector<bool> bits(n);
+  for (std::size_t i = 0; i < n; ++i) bits[i] = (gen() >> 13 & 1) != 0;
+  return bits;
+}
+
+TEST(CircuitSimplify, KeepsWhatItComputes) {
+  std::mt19937 gen(1);
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const Circuit all = logic::circuit_of(random_automaton(seed)), small = logic::simplified(all);
+    EXPECT_LT(small.gates.size(), all.gates.size());
+    for (int i = 0; i < 200; ++i) {
+      const auto in = random_bits(static_cast<std::size_t>(all.inputs), gen);
+      ASSERT_EQ(all(in), small(in)) << "seed " << seed;
+    }
+    const Circuit again = logic::simplified(small);
+    EXPECT_EQ(again.gates.size(), small.gates.size()) << "there was more to simplify";
+  }
+}
+
+TEST(CircuitSimplify, PassThroughsConstantsAndDeadGatesGo) {
+  // 0 1 | 2: a & b, 3: pass 2, 4: not 3, 5: not 4, 6: 5 ^ 5 = 0, 7: 5 | 6 = 5, 8: dead
+  const Circuit c{2, {{1, 0, 1}, {3, 2, 0}, {12, 3, 0}, {12, 4, 1}, {6, 5, 5}, {7, 5, 6}, {14, 0, 1}}, {7, 6, 4}};
+  const Circuit s = logic::simplified(c);
+  EXPECT_EQ(s.outputs[1], logic::kZero);
+  EXPECT_EQ(s.gates.size(), 2u) << "one and, one not for the output";
+  const auto counts = logic::count_by_kind(s);
+  EXPECT_EQ(counts.at("and"), 1);
+  EXPECT_EQ(counts.at("not"), 1);
+}
+
+TEST(CircuitSimplify, ChannelsNobodySeesBecomeZero) {
+  // Two channels: 0 copies its own cell, 1 its own; nothing visible depends on channel 1.
+  const Circuit c{18, {}, {4, 13}};
+  const Circuit seen = logic::without_unseen_channels(c, 1);
+  EXPECT_EQ(seen.outputs, (std::vector<std::int32_t>{4, logic::kZero}));
+  // Channel 0 reads channel 1: both stay.
+  const Circuit both{18, {}, {13, 13}};
+  EXPECT_EQ(logic::without_unseen_channels(both, 1).outputs, (std::vector<std::int32_t>{13, 13}));
+}
+
+logic::BitGrid random_grid(int64_t channels, int64_t height, int64_t width, unsigned seed) {
+  std::mt19937 gen(seed);
+  logic::BitGrid grid(channels, height, width);
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t y = 0; y < height; ++y)
+      for (int64_t x = 0; x < width; ++x) grid.set(c, y, x, (gen() >> 13 & 1) != 0);
+  return grid;
+}
+
+Array as_array(const logic::BitGrid& g) {
+  std::vector<float> v;
+  for (int64_t c = 0; c < g.channels(); ++c)
+    for (int64_t y = 0; y < g.height(); ++y)
+      for (int64_t x = 0; x < g.width(); ++x) v.push_back(g.get(c, y, x) ? 1.0f : 0.0f);
+  return Array::from(v, {g.channels(), g.height() * g.width()});
+}
+
+TEST(CircuitBits, RunAsTheHardNetworkDoes) {
+  for (const Border border : {Border::zero, Border::wrap})
+    for (const auto& [height, width] :
+         {std::pair<int64_t, int64_t>{5, 7}, {3, 64}, {9, 65}, {4, 130}, {2, 1100}, {1, 1}}) {
+      const logic::Automaton m = random_automaton(static_cast<std::uint64_t>(height * width));
+      logic::BitAutomaton bits(logic::simplified(logic::circuit_of(m)));
+      logic::BitGrid now = random_grid(3, height, width, 7), next = now;
+      Tensor state = Tensor(as_array(now));
+      for (int step = 0; step < 3; ++step) {
+        state = m.step(m.rule(logic::Mode::hard), state, height, width, border);
+        bits.step(now, next, border);
+        std::swap(now, next);
+      }
+      EXPECT_EQ(eval(state).to_vector<float>(), as_array(now).to_vector<float>()) << height << "x" << width;
+    }
+}
+
+bool have(const char* program) {
+  return std::system((std::string("command -v ") + program + " >/dev/null").c_str()) == 0;
+}
+
+TEST(CircuitExport, CProgramRunsAsTheHardNetworkDoes) {
+  if (!have("gcc")) GTEST_SKIP() << "no gcc";
+  const TemporaryFolder folder;
+  const logic::Automaton m = random_automaton(5);
+  const Circuit circuit = logic::simplified(logic::circuit_of(m));
+  write_text(folder / "a.c", logic::to_c_program(circuit));
+  ASSERT_EQ(std::system(("gcc -std=c11 -Wall -Werror -O1 -D_POSIX_C_SOURCE=199309L -o " + (folder / "a") + " " +
+                         (folder / "a.c"))
+                            .c_str()),
+            0);
+  for (const bool wrap : {false, true})
+    for (const auto& [height, width] : {std::pair<int64_t, int64_t>{6, 9}, {4, 64}, {3, 70}, {2, 128}}) {
+      // The program's own start: SplitMix64, one draw a cell.
+      std::uint64_t random = 12345;
+      logic::BitGrid now(3, height, width);
+      for (int64_t c = 0; c < 3; ++c)
+        for (int64_t y = 0; y < height; ++y)
+          for (int64_t x = 0; x < width; ++x) {
+            std::uint64_t z = random += 0x9e3779b97f4a7c15;
+            z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+            z = (z ^ z >> 27) * 0x94d049bb133111eb;
+            now.set(c, y, x, ((z ^ z >> 31) >> 40 & 1) != 0);
+          }
+      Tensor state = Tensor(as_array(now));
+      const Border border = wrap ? Border::wrap : Border::zero;
+      for (int i = 0; i < 4; ++i) state = m.step(m.rule(logic::Mode::hard), state, height, width, border);
+      const std::string command = (folder / "a") + " " + std::to_string(height) + " " + std::to_string(width) +
+                                  " 4 12345 " + (wrap ? "wrap" : "zero") + " print > " + (folder / "out");
+      ASSERT_EQ(std::system(command.c_str()), 0);
+      std::string want;
+      const auto values = eval(state).to_vector<float>();
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        want += values[i] != 0 ? '1' : '0';
+        if ((static_cast<int64_t>(i) + 1) % width == 0) want += '\n';
+      }
+      EXPECT_EQ(read_text(folder / "out"), want) << height << "x" << width << (wrap ? " wrap" : "");
+    }
+}
+
+/// Assignments and what the circuit makes of them, as rows of bits, the last input first as Verilog writes them.
+std::string bits_text(const std::vector<bool>& bits) {
+  std::string text;
+  for (std::size_t i = bits.size(); i-- > 0;) text += bits[i] ? '1' : '0';
+  return text;
+}
+
+TEST(CircuitExport, CFunctionAndVerilogAgreeWithTheNetwork) {
+  const TemporaryFolder folder;
+  const Circuit trained = logic::circuit_of(random_automaton(9)), small = logic::simplified(trained);
+  std::mt19937 gen(3);
+  std::string want, bench = "module bench; reg [26:0] in; wire [2:0] out; rule r(in, out); initial begin\n";
+  std::string c = "#include <stdio.h>\n#include <stdint.h>\nvoid rule(const uint64_t*, uint64_t*);\nint main(void) {\n";
+  for (int i = 0; i < 64; ++i) {
+    const auto in = random_bits(27, gen);
+    want += bits_text(trained(in)) + "\n";
+    bench += "in = 27'b" + bits_text(in) + "; #1 $display(\"%b\", out);\n";
+    c += "{ uint64_t in[27], out[3]; ";
+    for (std::size_t k = 0; k < 27; ++k) c += "in[" + std::to_string(k) + "] = " + (in[k] ? "1u" : "0u") + " ; ";
+    c += "rule(in, out); for (int k = 2; k >= 0; --k) putchar('0' + (int)(out[k] & 1)); putchar('\\n'); }\n";
+  }
+  if (have("gcc")) {
+    write_text(folder / "rule.c", logic::to_c(small, "rule"));
+    write_text(folder / "main.c", c + "return 0; }\n");
+    ASSERT_EQ(std::system(("gcc -std=c11 -Wall -Werror -o " + (folder / "c") + " " + (folder / "rule.c") + " " +
+                           (folder / "main.c") + " && " + (folder / "c") + " > " + (folder / "c.txt"))
+                              .c_str()),
+              0);
+    EXPECT_EQ(read_text(folder / "c.txt"), want);
+  }
+  if (!have("iverilog")) GTEST_SKIP() << "no iverilog: the Verilog was not checked";
+  write_text(folder / "rule.v", logic::to_verilog(small, "rule"));
+  write_text(folder / "bench.v", bench + "end endmodule\n");
+  ASSERT_EQ(std::system(("iverilog -Wall -o " + (folder / "v") + " " + (folder / "rule.v") + " " +
+                         (folder / "bench.v") + " 2>/dev/null && " + (folder / "v") + " > " + (folder / "v.txt"))
+                            .c_str()),
+            0);
+  EXPECT_EQ(read_text(folder / "v.txt"), want);
+}
+
+TEST(CircuitExport, DrawingHasEveryGate) {
+  const Circuit small = logic::simplified(logic::circuit_of(random_automaton(4)));
+  const std::string svg = logic::to_svg(small, apps::input_names(3));
+  std::size_t boxes = 0;
+  for (auto at = svg.find("class=\"gate\""); at != std::string::npos; at = svg.find("class=\"gate\"", at + 1)) ++boxes;
+  EXPECT_EQ(boxes, small.gates.size());
+}
+
+/// Reads back the frames of a GIF of ours.
+std::vector<std::vector<std::uint8_t>> frames_of(const std::string& gif, std::size_t pixels) {
+  std::vector<std::vector<std::uint8_t>> frames;
+  std::size_t at = 13 + 24 + 19;
+  while (static_cast<std::uint8_t>(gif[at]) == 0x21) {
+    at += 8 + 10;
+    const int least = gif[at++];
+    std::string data;
+    for (; gif[at] != 0; at += static_cast<std::uint8_t>(gif[at]) + 1u)
+      data += gif.substr(at + 1, static_cast<std::uint8_t>(gif[at]));
+    ++at;
+    const int clear = 1 << least;
+    std::vector<std::vector<std::uint8_t>> table;
+    auto reset = [&] {
+      table.assign(static_cast<std::size_t>(clear) + 2, {});
+      for (int i = 0; i < clear; ++i) table[static_cast<std::size_t>(i)] = {static_cast<std::uint8_t>(i)};
+    };
+    reset();
+    int bits = least + 1;
+    std::vector<std::uint8_t> out, previous;
+    std::size_t bit = 0;
+    for (;;) {
+      int code = 0;
+      for (int i = 0; i < bits; ++i, ++bit) code |= (data[bit / 8] >> (bit % 8) & 1) << i;
+      if (code == clear) {
+        reset();
+        bits = least + 1;
+        previous.clear();
+        continue;
+      }
+      if (code == clear + 1) break;
+      std::vector<std::uint8_t> entry;
+      if (static_cast<std::size_t>(code) < table.size())
+        entry = table[static_cast<std::size_t>(code)];
+      else
+        entry = previous, entry.push_back(previous[0]);
+      out.insert(out.end(), entry.begin(), entry.end());
+      if (!previous.empty() && table.size() < 4096) {
+        previous.push_back(entry[0]);
+        table.push_back(previous);
+        if (table.size() == std::size_t{1} << bits && bits < 12) ++bits;
+      }
+      previous = entry;
+    }
+    EXPECT_EQ(out.size(), pixels);
+    frames.push_back(out);
+  }
+  EXPECT_EQ(gif[at], '\x3B');
+  return frames;
+}
+
+TEST(Gif, FramesReadBack) {
+  std::mt19937 gen(2);
+  apps::Gif gif(150, 90, 5);
+  std::vector<std::vector<std::uint8_t>> frames;
+  for (const unsigned colours : {1u, 2u, 8u}) {
+    std::vector<std::uint8_t> pixels(150 * 90);
+    for (auto& p : pixels) p = static_cast<std::uint8_t>(gen() % colours);
+    gif.add(pixels);
+    frames.push_back(pixels);
+  }
+  EXPECT_EQ(frames_of(gif.finish(), 150 * 90), frames);
+}
+
+}  // namespace
+}  // namespace wr
