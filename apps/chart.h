@@ -1,4 +1,4 @@
-// Line charts as SVG.
+// The curves of a training run.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ struct Curve {
   std::string name;
   std::vector<double> values;  // at 1, 2, ...
 };
-/// Up to two curves over the same axis, with their last values; curves without values are left out.
+/// Curves over the epochs, with their last values; curves without values are left out.
 std::string chart(const std::vector<Curve>& curves);
 
 }  // namespace wr::apps

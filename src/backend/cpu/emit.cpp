@@ -14,6 +14,18 @@ View Emitter::scratch(DType dtype, const Shape& shape) {
 
 View Emitter::scratch_bytes(std::size_t bytes) { return scratch(DType::u8, {static_cast<std::int64_t>(bytes)}); }
 
+namespace {
+
+/// Bytes of the elements a view has; one that is repeated along an axis counts once.
+std::int64_t distinct_bytes(const View& v) {
+  std::int64_t n = v.elem();
+  for (int i = 0; i < v.shape.rank(); ++i)
+    if (v.strides[i] != 0) n *= v.shape[i];
+  return n;
+}
+
+}  // namespace
+
 void Emitter::add(Instr::Fn fn, const void* params, const std::vector<View>& operands, const char* name,
                   unsigned in_place) {
   Pending p;
@@ -28,6 +40,9 @@ void Emitter::add(Instr::Fn fn, const void* params, const std::vector<View>& ope
     const View& v = operands[i];
     p.instr.operand[i] = {v.base, v.offset, v.advance};
     p.buffer[i] = v.buffer;
+    (v.base == kScratch ? p.cost.scratch_bytes
+     : v.advance == 0   ? p.cost.whole_bytes
+                        : p.cost.strip_bytes) += distinct_bytes(v);
     if (v.buffer < 0) continue;
     Buffer& b = buffers_[static_cast<std::size_t>(v.buffer)];
     if (b.first < 0) b.first = now;
@@ -60,7 +75,7 @@ void Emitter::merge_in_place() {
   }
 }
 
-std::vector<Instr> Emitter::finish(std::size_t reserved) {
+std::vector<Instr> Emitter::finish(std::size_t reserved, std::vector<CallCost>& costs) {
   merge_in_place();
   std::vector<plan::Lifetime> lifetimes;
   std::vector<int> slot(buffers_.size(), -1);
@@ -80,7 +95,12 @@ std::vector<Instr> Emitter::finish(std::size_t reserved) {
         p.instr.operand[i].offset += static_cast<std::int64_t>(reserved + lifetimes[at].offset);
       }
     instrs.push_back(p.instr);
+    p.cost.live_bytes = static_cast<std::int64_t>(reserved);
+    costs.push_back(p.cost);
   }
+  for (const plan::Lifetime& l : lifetimes)
+    for (int now = l.begin; now <= l.end; ++now)
+      costs[static_cast<std::size_t>(now)].live_bytes += static_cast<std::int64_t>(l.bytes);
   calls_.clear();
   buffers_.clear();
   return instrs;

@@ -63,8 +63,8 @@ class Emitter {
   /// The node that the calls to come belong to.
   int node = -1;
 
-  /// Gives the buffers their places behind `reserved` bytes of scratch and hands the calls over.
-  std::vector<Instr> finish(std::size_t reserved);
+  /// Gives the buffers their places behind `reserved` bytes of scratch and hands the calls over, with their costs.
+  std::vector<Instr> finish(std::size_t reserved, std::vector<CallCost>& costs);
 
  private:
   struct Buffer {
@@ -78,6 +78,7 @@ class Emitter {
 
   struct Pending {
     Instr instr;
+    CallCost cost;
     int buffer[kMaxOperands];
     unsigned in_place;
   };

@@ -287,7 +287,7 @@ class Builder {
     Code code;
     code.rows = rows;
     code.region = region_index;
-    code.instrs = emitter.finish(reserved);
+    code.instrs = emitter.finish(reserved, code.costs);
     p_.codes.push_back(std::move(code));
     return static_cast<int>(p_.codes.size()) - 1;
   }
@@ -329,7 +329,7 @@ class Builder {
       emitter.node = node;
       copied(emitter, from, to);
     }
-    p_.commits = emitter.finish(0);
+    p_.commits = emitter.finish(0, p_.commit_costs);
   }
 
   View& whole(int id) { return h_.whole[static_cast<std::size_t>(id)]; }
