@@ -1,4 +1,4 @@
-// Line charts as SVG.
+// The curves of a training run.
 #pragma once
 
 #include <string>

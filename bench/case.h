@@ -30,7 +30,7 @@ const std::vector<Case>& cases();
 std::vector<Case> kernel_cases();
 std::vector<Case> training_cases();
 std::vector<Case> logic_cases();
-/// Cases of other sizes, by name: matmul_MxKxN_f32, plain_mlp_IN_..._OUT_bN, mlp_step_bN, dqn_step_bN, ...
+/// Cases of other sizes, by name: matmul_MxKxN_f32, plain_mlp_IN_..._OUT_bN, mlp_step_bN, dqn_step_wW_bN, ...
 std::optional<Case> kernel_case(const std::string& name);
 std::optional<Case> training_case(const std::string& name);
 std::optional<Case> logic_case(const std::string& name);
@@ -48,6 +48,7 @@ Array random_integers(const Shape& shape, int below, std::uint64_t seed);
 
 struct Timing {
   double median_us = 0, best_us = 0;
+  std::vector<double> blocks;  // microseconds a run, sorted
 };
 /// Median and best of blocks of runs that take about `seconds` in all.
 Timing time_step(const std::function<void()>& run, double seconds);
@@ -58,11 +59,18 @@ struct RunOptions {
   bool describe = false;  // print the plans, time nothing
   int threads = 0;
   double seconds = 1;
+  std::vector<std::string> backends;  // compare these: "all", "avx2:1", "scalar", "profile", ...
+  std::string svg;                    // of that comparison, a file
 };
 /// Compiles and runs one case once, unchecked; prints the milliseconds since `start`, when the process began.
 int run_once(const std::string& name, int threads, std::chrono::steady_clock::time_point start);
+/// The case a name means, of any size; throws for a name that means none.
+Case case_named(const std::string& name);
+int compare_backends(const RunOptions& options, const std::vector<Case>& cases);
 /// `windrow bench`; returns the exit code.
 int run(const RunOptions& options);
 int list();
+/// Reads lines "CASE SECONDS" and answers each with a line of JSON, until the input ends: for bench/peers.
+int serve(int threads);
 
 }  // namespace wr::bench

@@ -7,10 +7,12 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "backend/cpu/gemm.h"
+#include "backend/cpu/target.h"
 #include "base/thread_team.h"
 #include "bench/case.h"
 #include "ir/interpret.h"
@@ -37,72 +39,11 @@ std::string difference(const std::string& what, const Array& got, const Array& w
   return "";
 }
 
-/// What this machine can do at best with so many threads, measured once: the roofline.
-struct Roof {
-  double flops_per_us[2];  // f32, f64
-  double bytes_per_us(double bytes) const;
-  int threads = 1;
-};
-
-struct GemmLoop {
-  cpu::Gemm gemm;
-  const void *a, *b;
-  std::vector<std::vector<double>>* c;
-  int rounds;
-};
-
-Roof measure_roof(int threads) {
-  Roof roof{};
-  roof.threads = threads;
-  for (const DType dtype : {DType::f32, DType::f64}) {
-    constexpr std::int64_t n = 96;
-    std::vector<double> a(n * n, 0), b(n * n, 0);
-    std::vector<std::vector<double>> c(static_cast<std::size_t>(threads), std::vector<double>(n * n + 64));
-    GemmLoop loop{cpu::make_gemm(cpu::row_major(dtype, n, n, n), cpu::active_target()), a.data(), b.data(), &c, 40};
-    double best = 1e9;
-    for (int i = 0; i < 30; ++i) {
-      const auto start = Clock::now();
-      ThreadTeam::shared().run(
-          threads,
-          [](void* context, int member, int) {
-            auto& l = *static_cast<GemmLoop*>(context);
-            for (int r = 0; r < l.rounds; ++r)
-              l.gemm(l.a, l.b, (*l.c)[static_cast<std::size_t>(member)].data(), nullptr);
-          },
-          &loop);
-      best = std::min(best, seconds_since(start));
-    }
-    roof.flops_per_us[dtype == DType::f64] = 2.0 * n * n * n * loop.rounds * threads / (best * 1e6);
-  }
-  return roof;
-}
-
-struct CopyLoop {
-  std::vector<std::vector<char>>* from;
-  std::vector<std::vector<char>>* to;
-};
-
-/// The rate at which so many bytes, half read and half written, move through all threads.
-double Roof::bytes_per_us(double bytes) const {
-  const auto half = static_cast<std::size_t>(std::clamp(bytes / 2 / threads, 4096.0, 64e6));
-  std::vector<std::vector<char>> from(static_cast<std::size_t>(threads), std::vector<char>(half)), to = from;
-  CopyLoop loop{&from, &to};
-  double best = 1e9;
-  for (int i = 0; i < 12; ++i) {
-    const auto start = Clock::now();
-    const int rounds = static_cast<int>(std::max<std::size_t>(1, 4'000'000 / half));
-    for (int r = 0; r < rounds; ++r)
-      ThreadTeam::shared().run(
-          threads,
-          [](void* context, int member, int) {
-            auto& l = *static_cast<CopyLoop*>(context);
-            auto& source = (*l.from)[static_cast<std::size_t>(member)];
-            std::memcpy((*l.to)[static_cast<std::size_t>(member)].data(), source.data(), source.size());
-          },
-          &loop);
-    best = std::min(best, seconds_since(start) / rounds);
-  }
-  return static_cast<double>(half) * 2 * threads / (best * 1e6);
+/// The rate at which so many bytes move through all threads: that of the level of memory they fit in.
+double bytes_per_us(const Roofline& roof, double bytes) {
+  for (const auto& level : roof.levels)
+    if (level.bytes == 0 || bytes / roof.threads <= 0.75 * static_cast<double>(level.bytes)) return level.gbs_all * 1e3;
+  return roof.levels.back().gbs_all * 1e3;
 }
 
 struct Result {
@@ -112,7 +53,7 @@ struct Result {
   double roof_us = 0;
 };
 
-Result measure(const Case& c, const RunOptions& options, const Roof* roof) {
+Result measure(const Case& c, const RunOptions& options, const Roofline* roof) {
   Prepared p = c.prepare(options.threads);
   Result r;
   r.name = c.name;
@@ -122,7 +63,8 @@ Result measure(const Case& c, const RunOptions& options, const Roof* roof) {
   r.timing = time_step([&] { p.step.again(); }, options.seconds);
   if (roof) {
     const bool wide = !p.arguments.empty() && p.arguments[0].dtype() == DType::f64;
-    r.roof_us = std::max(r.facts.flops / roof->flops_per_us[wide], p.bytes / roof->bytes_per_us(p.bytes));
+    r.roof_us = std::max(r.facts.flops / 1e3 / (wide ? roof->gflops_f64_all : roof->gflops_f32_all),
+                         p.bytes / bytes_per_us(*roof, p.bytes));
   }
   return r;
 }
@@ -202,7 +144,7 @@ Timing time_step(const std::function<void()>& run, double seconds) {
     blocks.push_back(seconds_since(start) / turns * 1e6);
   }
   std::sort(blocks.begin(), blocks.end());
-  return {blocks[kBlocks / 2], blocks[0]};
+  return {blocks[kBlocks / 2], blocks[0], blocks};
 }
 
 const std::vector<Case>& cases() {
@@ -219,7 +161,7 @@ int list() {
   for (const Case& c : cases()) fmt::print("{:<30} {}\n", c.name, c.what);
   fmt::print(
       "\nother sizes, by name: matmul_MxKxN_f32|f64, plain_mlp_IN_..._OUT_bN, mlp_step_bN, cnn_step_bN, dqn_step_bN, "
-      "dqn_act_bN\n");
+      "dqn_step_wWIDTH_bN, dqn_act_bN\n");
   fmt::print("\nops: one case an op\n");
   for (const Case& c : op_cases()) fmt::print("{:<30} {}\n", c.name, c.what);
   return 0;
@@ -254,14 +196,46 @@ std::vector<Case> choose(const std::vector<std::string>& names) {
 
 }  // namespace
 
+Case case_named(const std::string& name) { return choose({name}).at(0); }
+
 int run_once(const std::string& name, int threads, Clock::time_point start) {
-  Prepared p = choose({name}).at(0).prepare(threads);
+  Prepared p = case_named(name).prepare(threads);
   std::vector<const Array*> list;
   for (const Array& a : p.arguments) list.push_back(&a);
   p.step.run(list);
   const nlohmann::ordered_json line{
       {"case", name}, {"first_step_ms", seconds_since(start) * 1e3}, {"compile_ms", p.step.facts().compile_ms}};
   fmt::print("{}\n", line.dump());
+  return 0;
+}
+
+int serve(int threads) {
+  std::map<std::string, Prepared> prepared;  // and checked
+  fmt::print("{}\n", nlohmann::json{{"ready", true}, {"peer", "Windrow"}}.dump());
+  std::fflush(stdout);
+  for (std::string name, text; std::cin >> name >> text;) {
+    nlohmann::ordered_json answer{{"case", name}};
+    try {
+      const double seconds = std::stod(text);
+      if (!prepared.contains(name)) {
+        const auto start = Clock::now();
+        Prepared p = case_named(name).prepare(threads);
+        answer["compile_ms"] = p.step.facts().compile_ms;
+        if (const std::string wrong = p.check(p.step, p.arguments); !wrong.empty()) throw Error(wrong);
+        answer["first_ms"] = seconds_since(start) * 1e3;
+        prepared.emplace(name, std::move(p));
+      }
+      Step& step = prepared.at(name).step;
+      const Timing timing = time_step([&] { step.again(); }, seconds);
+      answer["us"] = timing.median_us;
+      answer["best_us"] = timing.best_us;
+      answer["blocks"] = timing.blocks;
+    } catch (const std::exception& e) {
+      answer["failed"] = e.what();
+    }
+    fmt::print("{}\n", answer.dump());
+    std::fflush(stdout);
+  }
   return 0;
 }
 
@@ -273,13 +247,13 @@ int run(const RunOptions& given) {
     for (const Case& c : chosen) fmt::print("{}\n", c.prepare(options.threads).step.describe());
     return 0;
   }
-  std::optional<Roof> roof;
+  if (!options.backends.empty()) return compare_backends(options, chosen);
+  const Roofline* roof = nullptr;
   if (!options.json) {
-    ThreadTeam::shared().reserve(options.threads);
-    roof = measure_roof(options.threads);
+    roof = &roofline(options.threads);
     fmt::print("{} thread{}, {}; measured peak {:.0f} GFLOP/s f32, {:.0f} f64\n", options.threads,
-               options.threads == 1 ? "" : "s", cpu::name_of(cpu::active_target()), roof->flops_per_us[0] / 1e3,
-               roof->flops_per_us[1] / 1e3);
+               options.threads == 1 ? "" : "s", cpu::name_of(cpu::active_target()), roof->gflops_f32_all,
+               roof->gflops_f64_all);
     fmt::print("{:<30} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9}\n", "case", "median us", "best us", "GFLOP/s", "peak KB",
                "compile", "of roof");
   }
@@ -290,7 +264,7 @@ int run(const RunOptions& given) {
       fmt::print("[{}/{}] {} ...\r", i + 1, chosen.size(), chosen[i].name);
       std::fflush(stdout);
     }
-    const Result r = measure(chosen[i], options, roof ? &*roof : nullptr);
+    const Result r = measure(chosen[i], options, roof);
     if (!r.wrong.empty()) {
       ++wrong;
       fmt::print(stderr, "bench: {}: {}\n", r.name, r.wrong);

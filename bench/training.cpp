@@ -65,7 +65,7 @@ Case plain_mlp(std::vector<std::int64_t> sizes, std::int64_t batch) {
           }};
 }
 
-Prepared mlp(int threads, std::int64_t batch) {
+Prepared mlp(int threads, std::int64_t batch, std::int64_t) {
   const Dense hidden(784, 128, "hidden", 1), out(128, 10, "out", 2);
   optim::Adam adam;
   return prepared(
@@ -79,7 +79,7 @@ Prepared mlp(int threads, std::int64_t batch) {
       f32(batch, 784), i32(batch));
 }
 
-Prepared cnn(int threads, std::int64_t batch) {
+Prepared cnn(int threads, std::int64_t batch, std::int64_t) {
   const State w0(random_normal({3, 3, 1, 8}, 1, 0.2), "conv0.w"), b0(Array::zeros({8}), "conv0.b");
   const State w1(random_normal({3, 3, 8, 16}, 2, 0.1), "conv1.w"), b1(Array::zeros({16}), "conv1.b");
   const Dense out(784, 10, "out", 3);
@@ -99,7 +99,13 @@ Prepared cnn(int threads, std::int64_t batch) {
 }
 
 struct Dueling {
-  Dueling() = default;
+  explicit Dueling(std::int64_t width)
+      : f1(144, width, "f1", 1),
+        f2(width, width / 2, "f2", 2),
+        n1(width, "n1"),
+        n2(width / 2, "n2"),
+        value(width / 2, 1, "value", 3),
+        advantage(width / 2, 6, "advantage", 4) {}
   Tensor operator()(Tensor x) const {
     x = relu(n1(f1(x)));
     x = relu(n2(f2(x)));
@@ -109,9 +115,9 @@ struct Dueling {
   std::vector<State> parameters() const {
     return {f1.w, f1.b, n1.scale, n1.shift, f2.w, f2.b, n2.scale, n2.shift, value.w, value.b, advantage.w, advantage.b};
   }
-  Dense f1{144, 128, "f1", 1}, f2{128, 64, "f2", 2};
-  Norm n1{128, "n1"}, n2{64, "n2"};
-  Dense value{64, 1, "value", 3}, advantage{64, 6, "advantage", 4};
+  Dense f1, f2;
+  Norm n1, n2;
+  Dense value, advantage;
 };
 
 Array one_hot_states(std::int64_t rows, std::uint64_t seed) {
@@ -119,8 +125,8 @@ Array one_hot_states(std::int64_t rows, std::uint64_t seed) {
   return eval(reshape(one_hot(Tensor(colours), 6), {rows, 144}));
 }
 
-Prepared dqn_step(int threads, std::int64_t batch) {
-  const Dueling online, target;
+Prepared dqn_step(int threads, std::int64_t batch, std::int64_t width) {
+  const Dueling online(width), target(width);
   optim::Adam adam;
   return prepared(
       threads, "dqn_step_b" + std::to_string(batch),
@@ -139,8 +145,8 @@ Prepared dqn_step(int threads, std::int64_t batch) {
       f32(batch, 144), f32(batch, 144), i32(batch, 1), f32(batch, 1), f32(batch, 1), f32(batch, 1));
 }
 
-Prepared dqn_act(int threads, std::int64_t batch) {
-  const Dueling online;
+Prepared dqn_act(int threads, std::int64_t batch, std::int64_t width) {
+  const Dueling online(width);
   return prepared(
       threads, "dqn_act_b" + std::to_string(batch), {one_hot_states(batch, 1)}, 1e-4,
       [&](const Tensor& s) { return online(s); }, f32(batch, 144));
@@ -164,26 +170,28 @@ Prepared einsum_rule(int threads) {
 struct Family {
   const char* name;
   const char* what;
-  Prepared (*prepare)(int threads, std::int64_t batch);
-  std::int64_t batch;  // of the case in the list
+  Prepared (*prepare)(int threads, std::int64_t batch, std::int64_t width);
+  std::int64_t batch;      // of the case in the list
+  std::int64_t width = 0;  // of the hidden layer; 0: fixed
 };
 
 constexpr Family kFamilies[] = {
     {"mlp_step", "784-128-10, ReLU, cross entropy, Adam", mlp, 64},
     {"cnn_step", "two 3x3 convolutions with ReLU and pooling, dense 10, cross entropy, Adam; 28x28", cnn, 64},
-    {"dqn_step", "dueling double DQN, layer norm, Huber, Adam", dqn_step, 64},
-    {"dqn_act", "the dueling net on a batch of states", dqn_act, 1}};
+    {"dqn_step", "dueling double DQN, layer norm, Huber, Adam", dqn_step, 64, 128},
+    {"dqn_act", "the dueling net on a batch of states", dqn_act, 1, 128}};
 
-Case family_case(const Family& family, std::int64_t batch) {
-  return {std::string(family.name) + "_b" + std::to_string(batch), family.what,
-          [&family, batch](int threads) { return family.prepare(threads, batch); }};
+Case family_case(const Family& family, std::int64_t batch, std::int64_t width) {
+  const std::string wide = width == family.width ? "" : "_w" + std::to_string(width);
+  return {family.name + wide + "_b" + std::to_string(batch), family.what,
+          [&family, batch, width](int threads) { return family.prepare(threads, batch, width); }};
 }
 
 }  // namespace
 
 std::vector<Case> training_cases() {
   std::vector<Case> list{plain_mlp({144, 128, 64, 6}, 64), plain_mlp({784, 128, 10}, 64)};
-  for (const Family& family : kFamilies) list.push_back(family_case(family, family.batch));
+  for (const Family& family : kFamilies) list.push_back(family_case(family, family.batch, family.width));
   list.push_back({"einsum_rule256", "a tensor-logic rule body", einsum_rule});
   return list;
 }
@@ -196,9 +204,12 @@ std::optional<Case> training_case(const std::string& name) {
     for (std::string size; std::getline(list, size, '_');) sizes.push_back(std::stoll(size));
     return plain_mlp(sizes, std::stoll(found[2]));
   }
-  if (std::regex_match(name, found, std::regex("([a-z_]+)_b([1-9][0-9]{0,5})")))
-    for (const Family& family : kFamilies)
-      if (family.name == found[1]) return family_case(family, std::stoll(found[2]));
+  if (std::regex_match(name, found, std::regex("([a-z]+_[a-z]+)(?:_w([1-9][0-9]{0,4}))?_b([1-9][0-9]{0,5})")))
+    for (const Family& family : kFamilies) {
+      if (family.name != found[1] || (found[2].matched && family.width == 0)) continue;
+      const std::int64_t width = found[2].matched ? std::stoll(found[2]) : family.width;
+      if (width % 2 == 0 || width == 0) return family_case(family, std::stoll(found[3]), width);
+    }
   return std::nullopt;
 }
 

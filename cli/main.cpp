@@ -2,11 +2,15 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <string>
+#include <vector>
 
 #include "bench/case.h"
 #include "cli/doctor.h"
 #include "cli/ops.h"
+#include "cli/profile.h"
 #include "cli/train.h"
 #include "windrow/windrow.h"
 
@@ -30,9 +34,20 @@ void add_bench(CLI::App& app, int& exit_code) {
   bench->add_option("--once", *once, "Compile and run one case once; print the milliseconds since the process began")
       ->type_name("CASE");
   bench->add_flag("--list", *list, "Show the cases");
-  bench->callback([options, list, once, &exit_code] {
+  bench
+      ->add_option(
+          "--backends", options->backends,
+          "Compare side by side: all, sse4, avx2, avx512 (avx2:1 for one thread), scalar (the oracle), profile")
+      ->delimiter(',')
+      ->type_name("NAME,...");
+  bench->add_option("--svg", options->svg, "Write that comparison as bars")->type_name("FILE");
+  auto serve = std::make_shared<bool>(false);
+  bench->add_flag("--serve", *serve, "Read lines `CASE SECONDS`, answer each with a line of JSON (for bench/peers)");
+  bench->callback([options, list, once, serve, &exit_code] {
     if (*list)
       exit_code = wr::bench::list();
+    else if (*serve)
+      exit_code = wr::bench::serve(options->threads);
     else if (!once->empty())
       exit_code = wr::bench::run_once(*once, options->threads, process_start);
     else
@@ -40,10 +55,10 @@ void add_bench(CLI::App& app, int& exit_code) {
   });
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+/// Executes a command line, given without the program's name.
+int run(std::vector<std::string> arguments) {
   CLI::App app{"windrow: train small neural networks fast, on CPU cores"};
+  app.name("windrow");
   app.set_version_flag("--version", "windrow " WINDROW_VERSION);
   app.require_subcommand(0, 1);
   app.get_formatter()->column_width(34);
@@ -56,10 +71,12 @@ int main(int argc, char** argv) {
       "  windrow run c.safetensors --grid 256x256 --damage\n"
       "  windrow bench                           time everything\n"
       "  windrow bench dqn_step_b64 --threads 1  one case on one core\n"
+      "  windrow profile bench dqn_step_b64      where its time goes\n"
       "  windrow doctor                          what was detected on this machine\n\n"
       "Environment:\n"
       "  WINDROW_THREADS=N   threads a step uses\n"
-      "  WINDROW_SIMD=NAME   force sse4, avx2 or avx512\n");
+      "  WINDROW_SIMD=NAME   force sse4, avx2 or avx512\n"
+      "  WINDROW_PROFILE=1   profile every step, print the tables at the end (or a FILE to write)\n");
   int exit_code = 0;
   wr::cli::add_train(app, exit_code);
   wr::cli::add_eval(app, exit_code);
@@ -68,6 +85,8 @@ int main(int argc, char** argv) {
   wr::cli::add_circuit(app, exit_code);
   wr::cli::add_run(app, exit_code);
   add_bench(app, exit_code);
+  wr::cli::add_profile(app, exit_code, run);
+  wr::cli::add_tune(app, exit_code);
   app.add_subcommand("doctor", "Show what was detected on this machine and which kernels were chosen")->callback([&] {
     exit_code = wr::cli::doctor();
   });
@@ -75,7 +94,8 @@ int main(int argc, char** argv) {
     exit_code = wr::cli::ops();
   });
   try {
-    app.parse(argc, argv);
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    app.parse(std::move(arguments));
     if (app.get_subcommands().empty()) fmt::print("{}", app.help());
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
@@ -85,3 +105,7 @@ int main(int argc, char** argv) {
   }
   return exit_code;
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return run({argv + 1, argv + argc}); }

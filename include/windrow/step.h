@@ -13,15 +13,19 @@
 #include <vector>
 
 #include "windrow/array.h"
+#include "windrow/profile.h"
 #include "windrow/tensor.h"
 
 namespace wr {
 
 struct CompileOptions {
-  std::string name;  // for describe() and errors
-  int threads = 0;   // 0: WINDROW_THREADS, else the cores there are
+  std::string name = {};  // for describe() and errors
+  int threads = 0;        // 0: WINDROW_THREADS, else the cores there are
   /// Virtual cores the plan is made for; results depend on it, never on the threads. 0: chosen for this machine.
   int lanes = 0;
+  bool profile = false;  // from the first run on; see Step::profile
+  /// "sse4", "avx2" or "avx512"; empty: WINDROW_SIMD, else the best this machine has.
+  std::string simd = {};
 };
 
 /// Sizes and times of a plan, for tables and tests.
@@ -74,6 +78,10 @@ class Step {
   int threads() const;
   void set_threads(int threads, std::source_location where = std::source_location::current());
   const StepFacts& facts() const;
+  /// Writes down where the time of the runs to come goes (it costs less than 2 %), from nothing; or stops and forgets.
+  void profile(bool on);
+  /// What has been found so far. Throws Error if profiling is off.
+  Profile profile() const;
   /// The plan, for people: regions, strips, kernels, bytes, FLOPs, barriers, memory.
   std::string describe() const;
   /// The optimised graph as text.

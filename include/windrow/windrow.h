@@ -10,6 +10,7 @@
 #include "windrow/nn.h"
 #include "windrow/ops.h"
 #include "windrow/optim.h"
+#include "windrow/profile.h"
 #include "windrow/spec.h"
 #include "windrow/step.h"
 #include "windrow/tensor.h"

@@ -55,6 +55,7 @@ std::size_t initial_limit() {
 }
 
 std::atomic<int> allocations_until_failure{-1};
+std::atomic<std::uint64_t> allocations{0};
 
 bool must_fail() {
   int left = allocations_until_failure.load(std::memory_order_relaxed);
@@ -195,6 +196,7 @@ Buffer* allocate(std::size_t bytes) {
     buffer = system_allocate(size_class);
   }
   if (!buffer) return nullptr;
+  allocations.fetch_add(1, std::memory_order_relaxed);
   buffer->owners.store(1, std::memory_order_relaxed);
   buffer->windows.store(0, std::memory_order_relaxed);
   buffer->data = reinterpret_cast<std::byte*>(buffer) + kHead;
@@ -223,6 +225,7 @@ void release(Buffer* buffer) {
   pool().give(buffer);
 }
 
+std::uint64_t allocation_count() noexcept { return allocations.load(std::memory_order_relaxed); }
 PoolStatistics pool_statistics() { return pool().statistics(); }
 void trim_pool() { pool().trim(); }
 void set_pool_limit(std::size_t bytes) { pool().set_limit(bytes); }

@@ -40,6 +40,8 @@ struct PoolStatistics {
   std::uint64_t fresh;   // allocations that went to the system
 };
 PoolStatistics pool_statistics();
+/// Calls of allocate() and borrow() so far; takes no lock.
+std::uint64_t allocation_count() noexcept;
 /// Gives every free block back to the system.
 void trim_pool();
 /// How many bytes of free blocks to keep. The first value is WINDROW_POOL_MB MiB, 64 MiB if that is not set.

@@ -11,6 +11,7 @@
 #include "ir/graph.h"
 #include "passes/passes.h"
 #include "step/inside.h"
+#include "step/profile.h"
 
 namespace wr {
 namespace {
@@ -67,7 +68,7 @@ Step make_step(const ir::Graph& traced, const CompileOptions& options, const std
 
 Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOptions& o)
     : options(o), graph(std::move(optimised)), schedule(plan::schedule(*graph, plan_options(o))) {
-  executor.emplace(cpu::lower(schedule, cpu::active_target()));
+  executor.emplace(cpu::lower(schedule, o.simd.empty() ? cpu::active_target() : cpu::target_named(o.simd)));
   const cpu::Program& program = executor->program();
   const ir::Graph& g = *schedule.graph;
   for (std::size_t i = 0; i < schedule.states.size(); ++i) {
@@ -87,6 +88,8 @@ Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOp
   }
   facts = facts_of(schedule, program);
 }
+
+Step::Inside::~Inside() { unwatch(*this); }
 
 Step::Step(std::unique_ptr<Inside> inside) : inside_(std::move(inside)) {}
 Step::Step() = default;
@@ -156,6 +159,11 @@ void Step::set_threads(int threads, std::source_location where) {
   inside_->executor->reserve_threads(inside_->threads);
 }
 const StepFacts& Step::facts() const { return inside_->facts; }
+void Step::profile(bool on) { inside_->executor->record(on); }
+Profile Step::profile() const {
+  if (!inside_->executor->recorder()) refuse(inside_->options, "is not profiled; call profile(true) before it runs");
+  return make_profile(*inside_);
+}
 std::string Step::describe() const { return wr::describe(*inside_); }
 std::string Step::graph() const { return ir::print(*inside_->graph); }
 
@@ -179,7 +187,10 @@ Step compile(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)
       graph->outputs.push_back(t.node());
     }
   }
-  return make_step(*graph, options, where);
+  Step step = make_step(*graph, options, where);
+  watch(step.inside());
+  if (options.profile) step.profile(true);
+  return step;
 }
 
 Step StepFunction::compiled(const std::vector<Spec>& specs, const CompileOptions& options) const {

@@ -31,6 +31,18 @@ View Emitter::lasting_scratch(DType dtype, const Shape& shape) {
 
 View Emitter::scratch_bytes(std::size_t bytes) { return scratch(DType::u8, {static_cast<std::int64_t>(bytes)}); }
 
+namespace {
+
+/// Bytes of the elements a view has; one that is repeated along an axis counts once.
+std::int64_t distinct_bytes(const View& v) {
+  std::int64_t n = v.elem();
+  for (int i = 0; i < v.shape.rank(); ++i)
+    if (v.strides[i] != 0) n *= v.shape[i];
+  return n;
+}
+
+}  // namespace
+
 void Emitter::add(Instr::Fn fn, const void* params, const std::vector<View>& operands, const char* name,
                   unsigned in_place) {
   Pending p;
@@ -45,6 +57,9 @@ void Emitter::add(Instr::Fn fn, const void* params, const std::vector<View>& ope
     const View& v = operands[i];
     p.instr.operand[i] = {v.base, v.offset, v.advance, v.inner};
     p.buffer[i] = v.buffer;
+    (v.base == kScratch ? p.cost.scratch_bytes
+     : v.advance == 0   ? p.cost.whole_bytes
+                        : p.cost.strip_bytes) += distinct_bytes(v);
     if (v.buffer < 0) continue;
     Buffer& b = buffers_[static_cast<std::size_t>(v.buffer)];
     if (b.first < 0) b.first = now;
@@ -102,7 +117,7 @@ void Emitter::keep_through_loops() {
       }
 }
 
-std::vector<std::vector<Instr>> Emitter::finish(std::size_t reserved) {
+std::vector<CallList> Emitter::finish(std::size_t reserved) {
   merge_in_place();
   keep_through_loops();
   std::vector<plan::Lifetime> lifetimes;
@@ -115,7 +130,10 @@ std::vector<std::vector<Instr>> Emitter::finish(std::size_t reserved) {
   const plan::MemoryUse use = plan::assign_offsets(lifetimes);
   program_.scratch_bytes = std::max(program_.scratch_bytes, reserved + use.bytes);
   program_.scratch_lower_bound = std::max(program_.scratch_lower_bound, reserved + use.lower_bound);
-  std::vector<std::vector<Instr>> instrs(std::max<std::size_t>(lists_.size(), 1));
+  for (const plan::Lifetime& l : lifetimes)
+    for (int now = l.begin; now <= l.end; ++now)
+      calls_[static_cast<std::size_t>(now)].cost.live_bytes += static_cast<std::int64_t>(l.bytes);
+  std::vector<CallList> lists(std::max<std::size_t>(lists_.size(), 1));
   for (std::size_t now = 0, list = 0; now < calls_.size(); ++now) {
     while (list + 1 < lists_.size() && lists_[list + 1] <= static_cast<int>(now)) ++list;
     Pending& p = calls_[now];
@@ -124,13 +142,15 @@ std::vector<std::vector<Instr>> Emitter::finish(std::size_t reserved) {
         const auto at = static_cast<std::size_t>(slot[static_cast<std::size_t>(root(p.buffer[i]))]);
         p.instr.operand[i].offset += static_cast<std::int64_t>(reserved + lifetimes[at].offset);
       }
-    instrs[list].push_back(p.instr);
+    p.cost.live_bytes += static_cast<std::int64_t>(reserved);
+    lists[list].instrs.push_back(p.instr);
+    lists[list].costs.push_back(p.cost);
   }
   calls_.clear();
   buffers_.clear();
   loops_.clear();
   lists_.clear();
-  return instrs;
+  return lists;
 }
 
 }  // namespace wr::cpu

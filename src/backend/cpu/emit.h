@@ -46,6 +46,11 @@ class Tables {
   std::map<std::vector<std::int32_t>, const std::int32_t*> kept_;
 };
 
+struct CallList {
+  std::vector<Instr> instrs;
+  std::vector<CallCost> costs;  // by instr
+};
+
 class Emitter {
  public:
   Emitter(Program& program, Tables& tables, Target target) : program_(program), tables_(tables), target_(target) {}
@@ -85,8 +90,8 @@ class Emitter {
   void begin_loop();
   void end_loop();
 
-  /// Gives the buffers their places behind `reserved` bytes of scratch and hands the lists of calls over.
-  std::vector<std::vector<Instr>> finish(std::size_t reserved);
+  /// Gives the buffers their places behind `reserved` bytes of scratch and hands the lists of calls over, with their costs.
+  std::vector<CallList> finish(std::size_t reserved);
 
  private:
   struct Buffer {
@@ -105,6 +110,7 @@ class Emitter {
 
   struct Pending {
     Instr instr;
+    CallCost cost;
     int buffer[kMaxOperands];
     unsigned in_place;
   };

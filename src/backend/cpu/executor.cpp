@@ -8,6 +8,7 @@
 
 #include "base/denormals.h"
 #include "base/thread_team.h"
+#include "base/ticks.h"
 
 namespace wr::cpu {
 namespace {
@@ -55,8 +56,9 @@ void Executor::reserve_threads(int threads) {
   if (std::min(threads, program_.lanes) > 1) ThreadTeam::shared().reserve(std::min(threads, program_.lanes));
 }
 
-void Executor::run_instrs(const std::vector<Instr>& instrs, char* const* bases, std::int64_t row0,
-                          std::int64_t inner) noexcept {
+template <bool kRecord>
+std::uint64_t* Executor::run_instrs(const std::vector<Instr>& instrs, char* const* bases, std::int64_t row0,
+                                    std::int64_t inner, std::uint64_t* time) noexcept {
   for (const Instr& i : instrs) {
     void* ptr[kMaxOperands];
     for (int k = 0; k < i.operands; ++k) {
@@ -64,15 +66,25 @@ void Executor::run_instrs(const std::vector<Instr>& instrs, char* const* bases, 
       ptr[k] = bases[o.base] + o.offset + row0 * o.advance + inner * o.inner;
     }
     i.fn(i.params, ptr, row0);
+    if constexpr (kRecord) *time++ = ticks();
   }
+  return time;
 }
 
+template <bool kRecord>
 void Executor::run_lane(std::size_t phase, int lane) noexcept {
   char* const* bases = bases_.data() + static_cast<std::size_t>(lane * program_.bases);
+  std::uint64_t* time = nullptr;
+  if constexpr (kRecord) {
+    time = recorder_->times(phase, lane);
+    *time++ = ticks();
+  }
   for (const Piece& piece : program_.pieces[phase][static_cast<std::size_t>(lane)])
-    run_instrs(program_.codes[static_cast<std::size_t>(piece.code)].instrs, bases, piece.row0, piece.inner);
+    time = run_instrs<kRecord>(program_.codes[static_cast<std::size_t>(piece.code)].instrs, bases, piece.row0,
+                               piece.inner, time);
 }
 
+template <bool kRecord>
 void Executor::body(void* self, int member, int members) {
   auto& e = *static_cast<Executor*>(self);
   const FlushDenormals flush;
@@ -80,17 +92,34 @@ void Executor::body(void* self, int member, int members) {
   const int begin = member * lanes / members, end = (member + 1) * lanes / members;
   for (std::size_t phase = 0; phase < e.program_.pieces.size(); ++phase) {
     if (phase > 0 && members > 1) ThreadTeam::shared().barrier(members);
-    for (int lane = begin; lane < end; ++lane) e.run_lane(phase, lane);
+    for (int lane = begin; lane < end; ++lane) e.run_lane<kRecord>(phase, lane);
   }
+}
+
+template <bool kRecord>
+void Executor::run_team(int members) noexcept {
+  if (members == 1)
+    body<kRecord>(this, 0, 1);
+  else
+    ThreadTeam::shared().run(members, body<kRecord>, this);
+  std::uint64_t* time = nullptr;
+  if constexpr (kRecord) {
+    time = recorder_->commit_times();
+    *time++ = ticks();
+  }
+  run_instrs<kRecord>(program_.commits, bases_.data(), 0, 0, time);
 }
 
 void Executor::run(int threads) noexcept {
   const int members = std::clamp(threads, 1, program_.lanes);
-  if (members == 1)
-    body(this, 0, 1);
+  if (!recorder_) return run_team<false>(members);
+  if (recorder_->begin(members))
+    run_team<true>(members);
   else
-    ThreadTeam::shared().run(members, body, this);
-  run_instrs(program_.commits, bases_.data(), 0, 0);
+    run_team<false>(members);
+  recorder_->end();
 }
+
+void Executor::record(bool on) { recorder_ = on ? std::make_unique<Recorder>(program_) : nullptr; }
 
 }  // namespace wr::cpu

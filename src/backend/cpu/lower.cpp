@@ -286,7 +286,8 @@ class Builder {
     Emitter emitter(p_, tables_, p_.target);
     const std::vector<Turn> turns = Lowering(s_, h_, emitter, phase, region, region_index, rows, first).run();
     const int first_code = static_cast<int>(p_.codes.size());
-    for (auto& instrs : emitter.finish(reserved)) p_.codes.push_back({std::move(instrs), 0, region_index});
+    for (CallList& list : emitter.finish(reserved))
+      p_.codes.push_back({std::move(list.instrs), std::move(list.costs), 0, region_index});
     std::vector<Piece> pieces;
     for (const Turn& turn : turns) {
       pieces.push_back({first_code + turn.list, turn.inner, turn.inner});
@@ -332,7 +333,9 @@ class Builder {
       emitter.node = node;
       copied(emitter, from, to);
     }
-    p_.commits = std::move(emitter.finish(0).front());
+    CallList commits = std::move(emitter.finish(0).front());
+    p_.commits = std::move(commits.instrs);
+    p_.commit_costs = std::move(commits.costs);
   }
 
   View& whole(int id) { return h_.whole[static_cast<std::size_t>(id)]; }

@@ -33,9 +33,18 @@ struct Instr {
   const char* kernel = "";  // for people
 };
 
+/// What a call touches, for people and profiles. It stands beside the instrs: running never reads it.
+struct CallCost {
+  std::int64_t scratch_bytes = 0;  // of operands in the lane's scratch
+  std::int64_t whole_bytes = 0;    // of operands that are the same for every strip, such as weights
+  std::int64_t strip_bytes = 0;    // of operands of which each strip has its own part
+  std::int64_t live_bytes = 0;     // scratch that holds something while the call runs
+};
+
 /// Kernel calls of a region for a certain number of rows: a strip, or a block of a strip's rows that stays in L1.
 struct Code {
   std::vector<Instr> instrs;
+  std::vector<CallCost> costs;  // by instr
   std::int64_t rows = 0;
   int region = -1;  // -1: the values a lane computes for itself at the start of a phase
 };
@@ -59,6 +68,7 @@ struct Program {
   std::size_t arena_lower_bound = 0;
   /// Copied by the caller after the last phase: new values of states and outputs that had no strip of their own.
   std::vector<Instr> commits;
+  std::vector<CallCost> commit_costs;
   int bases = 0;
   std::vector<int> input_base, state_base, constant_base, output_base;  // by position; constants by order of nodes
   std::vector<int> constants;                                           // nodes

@@ -59,5 +59,6 @@ const std::vector<Target>& available_targets() {
 Target active_target() { return static_cast<Target>(active().load(std::memory_order_relaxed)); }
 void set_target(Target target) { active() = static_cast<int>(checked(target)); }
 void set_target(std::string_view name) { set_target(parse(name)); }
+Target target_named(std::string_view name) { return checked(parse(name)); }
 
 }  // namespace wr::cpu

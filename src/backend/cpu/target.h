@@ -12,6 +12,8 @@ inline constexpr int kTargets = 3;
 std::string_view name_of(Target target);
 /// The targets this build has kernels for and this machine can run, weakest first; never empty.
 const std::vector<Target>& available_targets();
+/// The target of that name. Throws Error if there is none, or if it is not available.
+Target target_named(std::string_view name);
 /// The target in use: the best available one unless forced.
 Target active_target();
 /// Forces a target from now on (plans made earlier keep theirs). Throws Error if it is not available.

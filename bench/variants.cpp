@@ -1,0 +1,114 @@
+// The same case on several backends, side by side.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <map>
+
+#include "backend/cpu/target.h"
+#include "base/file.h"
+#include "base/thread_team.h"
+#include "bench/case.h"
+#include "ir/interpret.h"
+#include "step/inside.h"
+#include "windrow/bench.h"
+
+namespace wr::bench {
+namespace {
+
+struct Backend {
+  std::string name;
+  std::string simd;  // empty: the active target
+  int threads = 1;
+  bool scalar = false;   // the oracle: one element after the other, in double
+  bool profile = false;  // with profiling on
+};
+
+std::vector<Backend> all_backends(int threads) {
+  std::vector<Backend> list{{"scalar", "", 1, true}};
+  for (const cpu::Target t : cpu::available_targets())
+    list.push_back({fmt::format("{}:1", cpu::name_of(t)), std::string(cpu::name_of(t)), 1});
+  const std::string best(cpu::name_of(cpu::available_targets().back()));
+  for (int n = 2; n < threads; n *= 2) list.push_back({fmt::format("{}:{}", best, n), best, n});
+  if (threads > 1) list.push_back({fmt::format("{}:{}", best, threads), best, threads});
+  return list;
+}
+
+/// "avx2", "avx2:1", "scalar", "profile"; "all" for one of each and 1..N threads.
+std::vector<Backend> parse(const std::vector<std::string>& names, int threads) {
+  std::vector<Backend> list;
+  for (const std::string& name : names) {
+    if (name == "all") {
+      for (Backend& b : all_backends(threads)) list.push_back(std::move(b));
+    } else if (name == "scalar") {
+      list.push_back({name, "", 1, true});
+    } else if (name == "profile") {
+      list.push_back({name, "", threads, false, true});
+    } else {
+      const auto colon = name.find(':');
+      Backend b{name, name.substr(0, colon), threads};
+      if (colon != std::string::npos) {
+        const char* end = name.data() + name.size();
+        const auto [stop, problem] = std::from_chars(name.data() + colon + 1, end, b.threads);
+        if (problem != std::errc() || stop != end || b.threads < 1 || b.threads > kMaxThreads)
+          throw Error("bench: backend '" + name + "': expected TARGET:THREADS, such as avx2:1");
+      }
+      cpu::target_named(b.simd);  // throws for one that is not there
+      list.push_back(std::move(b));
+    }
+  }
+  return list;
+}
+
+/// Makes another SIMD target the active one while it lives.
+class ForcedTarget {
+ public:
+  explicit ForcedTarget(const std::string& name) : before_(cpu::active_target()) {
+    if (!name.empty()) cpu::set_target(name);
+  }
+  ~ForcedTarget() { cpu::set_target(before_); }
+  ForcedTarget(const ForcedTarget&) = delete;
+  ForcedTarget& operator=(const ForcedTarget&) = delete;
+
+ private:
+  cpu::Target before_;
+};
+
+Variant variant_of(const Case& c, const Backend& backend, std::map<std::string, Prepared>& kept) {
+  const ForcedTarget forced(backend.simd);
+  Prepared& p = kept.emplace(backend.name, c.prepare(backend.threads)).first->second;
+  if (backend.scalar)
+    return {backend.name, [&p] { ir::interpret(*p.step.inside().graph, p.arguments, ir::Rounding::none); }};
+  if (const std::string wrong = p.check(p.step, p.arguments); !wrong.empty())
+    throw Error(fmt::format("{} on {}: {}", c.name, backend.name, wrong));
+  if (backend.profile) p.step.profile(true);
+  return {backend.name, [&p] { p.step.again(); }};
+}
+
+}  // namespace
+
+int compare_backends(const RunOptions& options, const std::vector<Case>& cases) {
+  const std::vector<Backend> backends = parse(options.backends, options.threads);
+  std::vector<Comparison> done;
+  for (const Case& c : cases) {
+    if (isatty(2)) fmt::print(stderr, "\r\033[K[{}/{}] {} ...", done.size() + 1, cases.size(), c.name);
+    std::map<std::string, Prepared> kept;
+    std::vector<Variant> variants;
+    for (const Backend& b : backends) variants.push_back(variant_of(c, b, kept));
+    done.push_back(compare(c.name, variants, {.seconds = options.seconds * static_cast<double>(variants.size())}));
+    if (options.json) {
+      fmt::print("{}\n", done.back().to_json());
+      std::fflush(stdout);
+    }
+  }
+  if (isatty(2)) fmt::print(stderr, "\r\033[K");
+  if (!options.json) fmt::print("{}", to_table(done));
+  if (!options.svg.empty()) {
+    FileWriter file(options.svg);
+    file.write(to_svg(done, "windrow bench, by backend"));
+    file.commit();
+  }
+  return 0;
+}
+
+}  // namespace wr::bench

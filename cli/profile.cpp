@@ -1,0 +1,108 @@
+// windrow profile: any command of this program with all its steps profiled; two profiles compared.
+#include "cli/profile.h"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <fstream>
+#include <sstream>
+
+#include "windrow/error.h"
+#include "windrow/profile.h"
+
+namespace wr::cli {
+namespace {
+
+struct ProfileOptions {
+  std::vector<std::string> outputs;
+  int top = 15;
+  std::vector<std::string> diff;
+  std::string before, after;
+};
+
+std::vector<Profile> read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error(path + ": cannot be opened");
+  std::ostringstream text;
+  text << file.rdbuf();
+  auto profiles = profiles_from_json(text.str(), path);
+  if (profiles.empty()) throw Error(path + ": holds no steps");
+  return profiles;
+}
+
+/// Steps with the same name are compared; the rest is named.
+int diff(const ProfileOptions& o) {
+  const auto before = read(o.before), after = read(o.after);
+  bool any = false;
+  for (const Profile& b : before)
+    for (const Profile& a : after)
+      if (a.name == b.name) {
+        fmt::print("{}{}", any ? "\n" : "", difference(b, a));
+        any = true;
+        break;
+      }
+  if (any) return 0;
+  if (before.size() == 1 && after.size() == 1) {
+    fmt::print("{}", difference(before[0], after[0]));
+    return 0;
+  }
+  throw Error(fmt::format("{} and {} have no step of the same name", o.before, o.after));
+}
+
+void check_outputs(const std::vector<std::string>& outputs) {
+  for (const std::string& path : outputs)
+    if (!path.ends_with(".json") && !path.ends_with(".html") && !path.ends_with(".txt") && !path.ends_with(".trace"))
+      throw CLI::ValidationError("--out", path + ": expected a name that ends with .json, .trace.json, .html or .txt");
+}
+
+int profile(const ProfileOptions& o, const std::vector<std::string>& command,
+            const std::function<int(const std::vector<std::string>&)>& run) {
+  if (command.empty())
+    throw CLI::ValidationError("profile", "which command? For example: windrow profile bench dqn_step_b64");
+  check_outputs(o.outputs);
+  profile_all_steps(true);
+  const int code = run(command);
+  const auto profiles = collected_profiles();
+  profile_all_steps(false);
+  if (profiles.empty()) {
+    fmt::print(stderr, "windrow: profile: no step ran\n");
+    return code ? code : 1;
+  }
+  for (const Profile& p : profiles) fmt::print("\n{}{}", p.to_table(o.top), p.bottleneck_report());
+  for (const std::string& path : o.outputs) {
+    write_profiles(path, profiles);
+    fmt::print("wrote {}\n", path);
+  }
+  return code;
+}
+
+}  // namespace
+
+void add_profile(CLI::App& app, int& exit_code, const std::function<int(const std::vector<std::string>&)>& run) {
+  auto* c =
+      app.add_subcommand("profile", "Run a command and show where the time of its steps went; or compare two profiles");
+  auto o = std::make_shared<ProfileOptions>();
+  c->add_option(
+       "--out", o->outputs,
+       "Write it to a file: .html (flame graph, timeline, memory), .trace.json (Perfetto), .json (for diff), .txt; "
+       "may be given several times")
+      ->type_name("FILE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  c->add_option("--top", o->top, "Rows of each table")->check(CLI::Range(1, 10000))->capture_default_str();
+  c->prefix_command();
+  c->footer(
+      "Examples:\n"
+      "  windrow profile bench dqn_step_b64\n"
+      "  windrow profile --out run.html --out run.json train fashion --net mlp --epochs 1\n"
+      "  windrow profile diff before.json after.json\n");
+  auto* d = c->add_subcommand("diff", "What became faster and slower from one profile (.json) to another");
+  d->add_option("before", o->before, "Written by windrow profile --out FILE.json")->required();
+  d->add_option("after", o->after, "Likewise")->required();
+  d->callback([o, &exit_code] { exit_code = diff(*o); });
+  c->callback([c, d, o, run, &exit_code] {
+    if (!d->parsed()) exit_code = profile(*o, c->remaining(), run);
+  });
+}
+
+}  // namespace wr::cli

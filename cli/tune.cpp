@@ -1,0 +1,105 @@
+// windrow tune: rows a second over batch sizes, measured, and which one to take.
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <fstream>
+
+#include "apps/fashion.h"
+#include "bench/case.h"
+#include "cli/profile.h"
+#include "windrow/bench.h"
+#include "windrow/error.h"
+
+namespace wr::cli {
+namespace {
+
+using namespace wr::apps;
+
+struct TuneOptions {
+  std::int64_t from = 1, to = 4096;
+  double seconds = 0.3;
+  int threads = 0;
+  std::string svg, net = "cnn", data, family;
+};
+
+std::int64_t memory_of(const Step& step) {
+  return static_cast<std::int64_t>(step.facts().peak_bytes() + step.facts().state_bytes);
+}
+
+int report(const TuneOptions& o, const bench::BatchAdvice& advice, const std::string& title) {
+  fmt::print("{}\n{}", title, advice.to_table());
+  if (!o.svg.empty()) {
+    std::ofstream file(o.svg);
+    file << advice.to_svg(title);
+    if (!file.flush()) throw Error(o.svg + ": cannot be written");
+    fmt::print("wrote {}\n", o.svg);
+  }
+  return 0;
+}
+
+std::vector<std::int64_t> batches(const TuneOptions& o) {
+  if (o.from > o.to) throw CLI::ValidationError("--from", "is larger than --to");
+  return bench::powers_of_two(o.from, o.to);
+}
+
+/// Loading and augmenting the images counts: it is part of a training run.
+int tune_fashion(const TuneOptions& o) {
+  Settings settings = recipe(o.net);
+  settings.data = o.data;
+  settings.epochs = 1'000'000;  // no end while measuring
+  const data::Split images = read_images(settings.data);
+  const auto make = [&](std::int64_t batch) {
+    settings.batch = batch;
+    auto run = std::make_shared<TrainingRun>(settings, images, o.threads);
+    Watch one_step;
+    one_step.stop = [] { return true; };
+    return bench::BatchWork{[run, one_step] { run->train(one_step); }, memory_of(run->step())};
+  };
+  return report(o, bench::tune_batch(make, batches(o), o.seconds), "train fashion --net " + o.net);
+}
+
+int tune_bench(const TuneOptions& o) {
+  const auto make = [&](std::int64_t batch) {
+    const bench::Case c = bench::case_named(fmt::format("{}_b{}", o.family, batch));
+    auto p = std::make_shared<bench::Prepared>(c.prepare(o.threads));
+    std::vector<const Array*> arguments;
+    for (const Array& a : p->arguments) arguments.push_back(&a);
+    p->step.run(arguments);
+    return bench::BatchWork{[p] { p->step.again(); }, memory_of(p->step)};
+  };
+  return report(o, bench::tune_batch(make, batches(o), o.seconds), "bench " + o.family);
+}
+
+void add_common(CLI::App* c, TuneOptions& o) {
+  c->add_option("--from", o.from, "Smallest batch; doubled until --to")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  c->add_option("--to", o.to, "Largest batch")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+  c->add_option("--seconds", o.seconds, "Time for each batch size")
+      ->check(CLI::Range(0.01, 600.0))
+      ->capture_default_str();
+  c->add_option("--threads", o.threads, "Threads")->check(CLI::Range(1, 1024));
+  c->add_option("--svg", o.svg, "Write the curve")->type_name("FILE");
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, int& exit_code) {
+  auto* tune = app.add_subcommand("tune", "Measure rows a second over batch sizes and suggest one");
+  tune->require_subcommand(1);
+  auto o = std::make_shared<TuneOptions>();
+  auto* train = tune->add_subcommand("train", "A training run");
+  train->require_subcommand(1);
+  auto* fashion = train->add_subcommand("fashion", "windrow train fashion");
+  fashion->add_option("--net", o->net, "Which net")->check(CLI::IsMember(net_names()))->capture_default_str();
+  fashion->add_option("--data", o->data, "Folder with MNIST's four files")->type_name("DIR");
+  add_common(fashion, *o);
+  fashion->callback([o, &exit_code] { exit_code = tune_fashion(*o); });
+  auto* bench = tune->add_subcommand("bench", "A benchmark case");
+  bench->add_option("family", o->family, "Its name without the batch: dqn_step, mlp_step, plain_mlp_784_128_10, ...")
+      ->required();
+  add_common(bench, *o);
+  bench->callback([o, &exit_code] { exit_code = tune_bench(*o); });
+}
+
+}  // namespace wr::cli

@@ -1,0 +1,36 @@
+#include "profile/text.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+
+namespace wr {
+
+std::string bytes_text(double bytes) {
+  if (bytes < 1024) return fmt::format("{:.0f} B", bytes);
+  if (bytes < 1024 * 1024) return fmt::format("{:.3g} KB", bytes / 1024);
+  if (bytes < 1024.0 * 1024 * 1024) return fmt::format("{:.3g} MB", bytes / 1024 / 1024);
+  return fmt::format("{:.3g} GB", bytes / 1024 / 1024 / 1024);
+}
+
+std::string line_text(const std::string& file, int line) {
+  return fmt::format("{}:{}", file.substr(file.find_last_of("/\\") + 1), line);
+}
+
+std::string source_line(const std::string& file, int line) {
+  std::ifstream in(file);
+  // Compilers often name a file as seen from the build folder; a program is often started one above.
+  if (!in && file.starts_with("../")) in.open(file.substr(3));
+  std::string text;
+  for (int i = 0; i < line && std::getline(in, text); ++i) {
+  }
+  if (!in) return "";
+  const auto begin = text.find_first_not_of(" \t");
+  return begin == std::string::npos ? "" : text.substr(begin, 160);
+}
+
+std::string shortened(const std::string& text, std::size_t width) {
+  return text.size() <= width ? text : text.substr(0, width - 2) + "..";
+}
+
+}  // namespace wr
