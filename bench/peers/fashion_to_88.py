@@ -98,7 +98,7 @@ def main():
             runs = [seconds(a, folder, seed, threads) for seed in range(a.seeds)]
             middle = statistics.median(s for _, s in runs)
             best[name] = min(best.get(name, middle), middle)
-            epoch[name] = min([epoch[name]] * (name in epoch) + [s / e for e, s in runs])
+            epoch[name] = min([epoch.get(name, float('inf'))] + [s / e for e, s in runs])
             epochs = ", ".join(f"{s:.2f} s ({e} epochs)" for e, s in runs)
             print(f"{name:8} {threads} thread{'s' * (threads > 1)}: {middle:6.2f} s   {epochs}", flush=True)
     print(f"windrow is there {best['torch'] / best['windrow']:.1f} times as fast; its epoch takes {epoch['windrow']:.2f} s, "
