@@ -2,6 +2,7 @@
 #include "apps/fashion.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -79,6 +80,18 @@ TEST(Fashion, LearnsDigits) {
 data::Split few_digits() { return {digits().train.range(0, 200), digits().test.range(0, 50)}; }
 
 /// Dropout, batch norm, augmentation, schedule, moments: all that a resumed run could lose.
+TEST(Fashion, MemoryDoesNotGrowFromEpochToEpoch) {
+  Settings s = small("cnn");
+  s.epochs = 12;
+  TrainingRun run(s, digits(), 2);
+  std::vector<std::size_t> used;
+  Watch watch;
+  watch.epoch = [&](const Epoch&) { used.push_back(mallinfo2().uordblks); };
+  run.train(watch);
+  ASSERT_EQ(used.size(), 12u);
+  EXPECT_LT(used[11], used[1] + 8192) << "bytes in use after epochs 2 and 12";  // the history grows by a line an epoch
+}
+
 TEST(Fashion, AResumedRunIsTheUninterruptedOne) {
   const std::string whole = temporary("whole"), part = temporary("part");
   TrainingRun uninterrupted(small("best"), few_digits(), 2);
