@@ -32,7 +32,7 @@ struct AutomatonSettings {
   double lr = 0.05, weight_decay = 0, beta2 = 0.99, clip = 100;
   double pass = 6;            // the logit of pass-through at the start
   double noise = 0;           // deviation of all logits at the start
-  double sharpen = 0.01;      // while the soft loss is low, the sharpness of the softmax grows by this share an update
+  double sharpen = 0.005;     // while the soft loss is low, the sharpness of the softmax grows by this share an update
   double solved = 0.06;       // what "low" is: the mean squared error
   std::int64_t patience = 0;  // updates without a fall of the loss after which a run begins again; 0: never
   std::string memory = "recompute";  // or "keep": all activations of all steps
@@ -40,7 +40,9 @@ struct AutomatonSettings {
   std::string picture;  // of pattern and colour: a PNG; empty: the built-in drawing
 };
 std::vector<std::string> automaton_tasks();
-AutomatonSettings automaton_recipe(const std::string& task);
+/// The settings of a task: as published by the inventors, or with what makes training succeed more often.
+enum class Recipe { published, ours };
+AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe = Recipe::ours);
 std::map<std::string, std::string> to_texts(const AutomatonSettings& settings);
 /// Throws an Error that names the setting, the text and what was expected.
 void set(AutomatonSettings& settings, const std::string& name, const std::string& text);

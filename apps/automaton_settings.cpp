@@ -118,10 +118,17 @@ std::vector<std::int64_t> layer_sizes(const std::string& text) {
   return sizes;
 }
 
-AutomatonSettings automaton_recipe(const std::string& task) {
+namespace {
+
+/// Grid, model and rollout of a task as published.
+AutomatonSettings published(const std::string& task) {
   AutomatonSettings s;
   set(s, "task", task);
   s.update_gates = "256x10,128,64,32,16,8,8";
+  s.updates = 500;
+  s.pass = 10;
+  s.weight_decay = 0.01;
+  s.sharpen = 0;
   if (task == "life") {
     s.height = s.width = 3;
     s.border = "wrap";
@@ -137,6 +144,7 @@ AutomatonSettings automaton_recipe(const std::string& task) {
     s.steps = 50;
     s.batch = 1;
     s.fire = 0.6;
+    s.updates = 800;
   } else if (task == "pattern") {
     s.height = s.width = 20;
     s.border = "wrap";
@@ -156,6 +164,30 @@ AutomatonSettings automaton_recipe(const std::string& task) {
     s.batch = 1;
     s.updates = 3000;
     s.lr = 0.06;
+  }
+  return s;
+}
+
+}  // namespace
+
+AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
+  AutomatonSettings s = published(task);
+  if (recipe == Recipe::published) return s;
+  const AutomatonSettings ours;
+  s.pass = ours.pass;
+  s.weight_decay = 0;
+  s.sharpen = ours.sharpen;
+  if (task == "checkerboard" || task == "checkerboard-async") {
+    s.updates = 2000;
+    s.patience = 300;
+  }
+  if (task == "life") {
+    s.pass = 8;
+    s.noise = 0.5;
+    s.batch = 64;
+    s.lr = 0.02;
+    s.solved = 0.003;
+    s.sharpen = 0.002;
   }
   return s;
 }

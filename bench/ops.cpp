@@ -91,6 +91,16 @@ std::vector<Case> op_cases() {
       [](auto& t) { return unfold(t[0], {.height = 3, .width = 3}); });
   add("max_pool", "2x2 of 28 x 28 x 8, batch 8", {image}, [](auto& t) { return max_pool(t[0], 2); });
   add("avg_pool", "2x2 of 28 x 28 x 8, batch 8", {image}, [](auto& t) { return avg_pool(t[0], 2); });
+  Wiring wiring;
+  for (std::int32_t i = 0; i < 256; ++i) wiring.push_back({(i * 37) % 256, (i * 91 + 5) % 256});
+  add("gates", "256 gates on 256 wires, 256 cells", {matrix, random_normal({256, 4}, 12)},
+      [=](auto& t) { return gates(t[0], t[1], wiring); });
+  add("gates_grad", "the same and its gradients", {matrix, random_normal({256, 4}, 12)}, [=](auto& t) {
+    const auto g = grad(sum(square(gates(t[0], t[1], wiring))), {t[0], t[1]});
+    return sum(g[0]) + sum(g[1]);
+  });
+  add("neighbours", "3x3 of 256 grids of 16 x 16 cells, one channel", {random_normal({1, 65536}, 13)},
+      [](auto& t) { return neighbours(t[0], 16, 16, Border::zero); });
   add("softmax", "rows of 256", {matrix}, [](auto& t) { return softmax(t[0]); });
   add("log_softmax", "rows of 256", {matrix}, [](auto& t) { return log_softmax(t[0]); });
   add("layer_norm", "rows of 256", {matrix, random_normal({256}, 10), random_normal({256}, 11)},

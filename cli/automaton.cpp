@@ -22,13 +22,13 @@ struct Options {
   std::map<std::string, std::string> given;
   int threads = 0, seeds = 1;
   std::string save, resume;
-  bool json = false;
+  bool json = false, published = false;
 };
 
 AutomatonSettings settings_for(const Options& o) {
   try {
     if (o.resume.empty()) {
-      AutomatonSettings s = automaton_recipe(o.task);
+      AutomatonSettings s = automaton_recipe(o.task, o.published ? Recipe::published : Recipe::ours);
       for (const auto& [name, text] : o.given) set(s, name, text);
       return s;
     }
@@ -240,6 +240,7 @@ void add_automaton_tasks(CLI::App& train_command, int& exit_code) {
     c->add_option("--threads", o->threads, "Threads; the result does not depend on it")->check(CLI::Range(1, 1024));
     c->add_option("--save", o->save, "Checkpoint, written while training, at its end and on Ctrl-C")->type_name("FILE");
     c->add_option("--resume", o->resume, "Go on from a checkpoint")->type_name("FILE");
+    c->add_flag("--published", o->published, "Begin with the settings the task was published with");
     c->add_flag("--json", o->json, "One JSON object a line");
     c->callback([o, &exit_code] { exit_code = train(*o); });
   }
