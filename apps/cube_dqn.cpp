@@ -1,6 +1,7 @@
 // Deep Q-learning on the cube: from rewards alone, with an optional start from labels.
 #include <cmath>
 #include <cstring>
+#include <numbers>
 
 #include "apps/cube.h"
 #include "windrow/error.h"
@@ -72,6 +73,7 @@ class QCube : public CubeLearner {
   QCube(const CubeSettings& s, const CompileOptions& options)
       : settings_(s),
         dqn_(net_options(s), dqn_options(s), options),
+        encoder_(s),
         replay_({s.replay, s.prioritised, s.alpha}),
         epsilon_{s.eps, s.eps_least, s.eps_decay},
         curriculum_(curriculum_options(s)),
@@ -151,14 +153,6 @@ class QCube : public CubeLearner {
     return o;
   }
 
-  void show(std::span<const std::int32_t> states, Array& input) const {
-    std::int32_t* rows = input.mutable_data<std::int32_t>();
-    if (settings_.encoding == "corners")
-      PocketCube::get().corner_rows(states, rows);
-    else
-      PocketCube::get().sticker_rows(states, rows);
-  }
-
   /// Random moves where chance says so (never with a noisy net), the best-looking ones elsewhere.
   void choose() {
     states_.clear();
@@ -172,7 +166,7 @@ class QCube : public CubeLearner {
       greedy = greedy || !chance;
     }
     if (!greedy) return;
-    show(states_, dqn_.acting_input());
+    encoder_.rows(states_, dqn_.acting_input());
     const auto q = dqn_.act();
     for (std::size_t i = 0; i < moves_of_.size(); ++i) {
       if (moves_of_[i] != kGreedy) continue;
@@ -184,6 +178,10 @@ class QCube : public CubeLearner {
   void end_episode(CubeEpisode& cube, bool solved) {
     recent_[static_cast<std::size_t>(episodes_) % kRecent] = solved;
     ++episodes_;
+    if (settings_.schedule == "cosine") {
+      const double share = static_cast<double>(episodes_) / static_cast<double>(settings_.episodes);
+      dqn_.set_lr(settings_.lr * std::max(1e-2, 0.5 + 0.5 * std::cos(std::numbers::pi * std::min(1.0, share))));
+    }
     curriculum_.record(solved);
     cube.scramble(curriculum_.draw(rng_), rng_);
   }
@@ -204,8 +202,8 @@ class QCube : public CubeLearner {
       reward[i] = e.reward;
       discount[i] = e.discount;
     }
-    show(from_, b.from);
-    show(to_, b.to);
+    encoder_.rows(from_, b.from);
+    encoder_.rows(to_, b.to);
     const auto trained = dqn_.train();
     replay_.sampler().update(entries_, trained.errors);
     loss_ += trained.loss;
@@ -230,7 +228,7 @@ class QCube : public CubeLearner {
     std::vector<std::int32_t> states(static_cast<std::size_t>(o.batch));
     for (std::int64_t step = 0; step < settings_.pretrain; ++step) {
       for (std::int32_t& s : states) s = near[rng_.below(near.size())];
-      show(states, pretrainer.input());
+      encoder_.rows(states, pretrainer.input());
       float* y = pretrainer.target().mutable_data<float>();
       for (const std::int32_t s : states) {
         for (int m = 0; m < PocketCube::kMoves; ++m) {
@@ -248,6 +246,7 @@ class QCube : public CubeLearner {
   static constexpr std::uint8_t kGreedy = 255;
   CubeSettings settings_;
   rl::Dqn dqn_;
+  CubeEncoder encoder_;
   rl::Replay<std::int32_t> replay_;
   rl::Epsilon epsilon_;
   rl::Curriculum curriculum_;

@@ -1,5 +1,7 @@
 #include "apps/cube_settings.h"
 
+#include "windrow/cube.h"
+
 namespace wr::apps {
 namespace {
 
@@ -36,17 +38,18 @@ const std::vector<NamedField<S>>& cube_fields() {
   static const std::vector<NamedField<S>> all{
       choice_field("method", &S::method, {"supervised", "value-iteration", "dqn"}, "How it learns"),
       number_field<S, std::uint64_t>("seed", &S::seed, 0, ~std::uint64_t{0}, "Of everything that is random"),
-      choice_field("encoding", &S::encoding, {"corners", "stickers"}, "What the net reads: 7 of 147 or 24 of 144"),
+      choice_field("encoding", &S::encoding, {"stickers", "corners", "coordinates"}, "What the net reads of a cube"),
       yes_no_field("symmetry", &S::symmetry, "The net sees one state of each orbit (value methods)"),
       hidden_field(),
       choice_field("activation", &S::activation, {"relu", "elu"}, "After each hidden layer"),
+      yes_no_field("classes", &S::classes, "The distance as a distribution, not a number (value methods)"),
       yes_no_field("layer-norm", &S::layer_norm, "In each hidden layer"),
       yes_no_field("residual", &S::residual, "x + layer(x) where widths are equal"),
       yes_no_field("dueling", &S::dueling, "dqn: V + A - mean A"),
       yes_no_field("noisy", &S::noisy, "dqn: noisy output layers"),
       number_field<S, std::int64_t>("batch", &S::batch, 1, 1'000'000, "Examples a step"),
       number_field("lr", &S::lr, 1e-12, 1e3, "Learning rate, at its highest"),
-      choice_field("schedule", &S::schedule, {"constant", "cosine"}, "Of the learning rate (value methods)"),
+      choice_field("schedule", &S::schedule, {"constant", "cosine"}, "Of the learning rate, over the whole run"),
       number_field("huber", &S::huber, 0.0, 1e3, "Delta of the Huber loss; 0: squared error"),
       number_field<S, std::int64_t>("steps", &S::steps, 1, kMany, "Training steps (value methods)"),
       number_field("near", &S::near, 0.0, 1.0, "Share of examples that are random walks (value methods)"),
@@ -87,6 +90,8 @@ CubeSettings cube_preset(const std::string& name) {
   if (name == "best") return s;
   if (name == "label-free") {
     s.method = "value-iteration";
+    s.sync_every = 250;
+    s.near = 0.2;
     return s;
   }
   if (name == "seed") {
@@ -96,8 +101,10 @@ CubeSettings cube_preset(const std::string& name) {
     s.hidden = "256,128,64";
     s.layer_norm = s.dueling = true;
     s.batch = 64;
+    s.lr = 1e-3;
     s.huber = 1;
-    s.pretrain = 500;
+    s.pretrain = 2000;
+    s.pretrain_target = "values";
     return s;
   }
   refuse_setting("preset", name, fmt::format("one of {}", fmt::join(cube_presets(), ", ")));
@@ -137,15 +144,55 @@ CubeSettings cube_settings_of(const Metadata& metadata, const std::string& path)
 rl::NetOptions net_options(const CubeSettings& s) {
   const bool q = s.method == "dqn";
   rl::NetOptions o;
-  o.input = s.encoding == "corners" ? rl::Input{147, 7} : rl::Input{144, 24};
+  o.input = CubeEncoder(s).input();
   o.hidden = widths_of(s.hidden);
-  o.outputs = q ? 6 : 1;
+  o.outputs = q ? 6 : s.classes ? kPairClasses : 1;
   o.activation = s.activation == "elu" ? rl::Activation::elu : rl::Activation::relu;
   o.layer_norm = s.layer_norm;
   o.residual = s.residual;
   o.dueling = q && s.dueling;
   o.noisy = q && s.noisy;
   return o;
+}
+
+// ---- what a net reads
+// -----------------------------------------------------------------------------------------------------
+
+CubeEncoder::CubeEncoder(const CubeSettings& settings)
+    : kind_(settings.encoding == "stickers"  ? Kind::stickers
+            : settings.encoding == "corners" ? Kind::corners
+                                             : Kind::coordinates),
+      symmetry_(settings.symmetry && settings.method != "dqn") {}
+
+rl::Input CubeEncoder::input() const {
+  if (kind_ == Kind::stickers) return {144, 24};
+  if (kind_ == Kind::corners) return {149, 8};
+  const std::int64_t permutations =
+      symmetry_ ? rl::CubeOrbits::get().permutations() : std::int32_t{rl::PocketCube::kPermutations};
+  return {149 + rl::PocketCube::kTwists + permutations, 10};
+}
+
+void CubeEncoder::rows(std::span<const std::int32_t> states, Array& input) {
+  constexpr std::int32_t kTwists = rl::PocketCube::kTwists;
+  const rl::PocketCube& cube = rl::PocketCube::get();
+  std::int32_t* rows = input.mutable_data<std::int32_t>();
+  if (symmetry_) {
+    const rl::CubeOrbits& orbits = rl::CubeOrbits::get();
+    shown_.resize(states.size());
+    for (std::size_t i = 0; i < states.size(); ++i) shown_[i] = orbits.first(orbits.orbit(states[i]));
+    states = shown_;
+  }
+  if (kind_ == Kind::stickers) return cube.sticker_rows(states, rows);
+  if (kind_ == Kind::corners) return cube.corner_rows(states, rows);
+  corners_.resize(8 * states.size());
+  cube.corner_rows(states, corners_.data());
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    rows = std::copy_n(corners_.begin() + static_cast<std::ptrdiff_t>(8 * i), 8, rows);
+    *rows++ = 149 + states[i] % kTwists;
+    const std::int32_t permutation =
+        symmetry_ ? rl::CubeOrbits::get().permutation(rl::CubeOrbits::get().orbit(states[i])) : states[i] / kTwists;
+    *rows++ = 149 + kTwists + permutation;
+  }
 }
 
 }  // namespace wr::apps

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,19 +19,20 @@ struct CubeSettings {
   std::uint64_t seed = 1;
 
   // The net.
-  std::string encoding = "corners";
+  std::string encoding = "coordinates";
   bool symmetry = true;
-  std::string hidden = "512,512,256";
+  std::string hidden = "512,128";
   std::string activation = "relu";
+  bool classes = true;  // value methods: the distance as a distribution, not as one number
   bool layer_norm = false, residual = false, dueling = false, noisy = false;
 
   // How it learns.
   std::int64_t batch = 1024;
-  double lr = 1e-3;
-  std::string schedule = "cosine";  // of the value methods
-  double huber = 0;                 // delta; 0: squared error
-  std::int64_t steps = 20'000;      // of the value methods
-  double near = 0.1;                // share of their examples that are random walks of length 1..walk
+  double lr = 3e-3;
+  std::string schedule = "cosine";
+  double huber = 0;             // delta; 0: squared error
+  std::int64_t steps = 16'000;  // of the value methods
+  double near = 0.1;            // share of their examples that are random walks of length 1..walk
   std::int64_t walk = 14;
   std::int64_t sync_every = 500;  // value iteration: steps; dqn with tau 1: training steps
   bool parity = true;             // value iteration: values are rounded to whole numbers of the state's parity
@@ -60,5 +62,25 @@ Texts to_texts(const CubeSettings& settings);
 /// The settings of a checkpoint of `windrow train cube`. An Error says what the file is instead.
 CubeSettings cube_settings_of(const Metadata& metadata, const std::string& path);
 rl::NetOptions net_options(const CubeSettings& settings);
+
+/// A net with classes says how many pairs of moves are left: with the parity, that is the distance.
+constexpr std::int64_t kPairClasses = 8;
+
+/// What a net reads of states, as rows of its first layer's table.
+///   stickers: the colour of each sticker, 24 of 144
+///   corners: which corner stands in each place and how it is twisted, and the parity, 8 of 149
+///   coordinates: besides, the permutation and the twists as a whole, 10 of 1391 with symmetry and of 5918 without
+/// With symmetry every state is shown as its orbit's first one.
+class CubeEncoder {
+ public:
+  explicit CubeEncoder(const CubeSettings& settings);
+  rl::Input input() const;
+  void rows(std::span<const std::int32_t> states, Array& input);
+
+ private:
+  enum class Kind { stickers, corners, coordinates } kind_;
+  bool symmetry_;
+  std::vector<std::int32_t> shown_, corners_;
+};
 
 }  // namespace wr::apps

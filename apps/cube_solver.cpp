@@ -24,44 +24,36 @@ const std::vector<std::uint8_t>& cube_distances() {
 
 CubeJudge::CubeJudge(const CubeSettings& settings, const rl::Net& net, std::int64_t batch,
                      const CompileOptions& options)
-    : q_(settings.method == "dqn"),
-      symmetry_(!q_ && settings.symmetry),
-      corners_(settings.encoding == "corners"),
-      batch_(batch),
-      shown_(static_cast<std::size_t>(batch)) {
+    : q_(settings.method == "dqn"), symmetry_(!q_ && settings.symmetry), batch_(batch), encoder_(settings) {
   const Spec input = net.options().input.spec(batch);
   input_ = Array::zeros(input.shape, input.dtype);
   step_ = compile(
-      options, [&](const Tensor& x) { return net(x, nn::Mode::eval); }, input);
+      options,
+      [&](const Tensor& x) {
+        const Tensor outputs = net(x, nn::Mode::eval);
+        return q_ ? outputs : rl::value_of(outputs);
+      },
+      input);
 }
 
 /// At most a batch of states; the results stay until the next call.
 std::span<const float> CubeJudge::ask(std::span<const std::int32_t> states) {
-  const PocketCube& cube = PocketCube::get();
-  std::copy(states.begin(), states.end(), shown_.begin());
-  if (symmetry_) {
-    const rl::CubeOrbits& orbits = rl::CubeOrbits::get();
-    for (std::size_t i = 0; i < states.size(); ++i) shown_[i] = orbits.first(orbits.orbit(states[i]));
-  }
-  const std::span<const std::int32_t> shown(shown_.data(), states.size());
-  std::int32_t* rows = input_.mutable_data<std::int32_t>();
-  if (corners_)
-    cube.corner_rows(shown, rows);
-  else
-    cube.sticker_rows(shown, rows);
+  encoder_.rows(states, input_);
   const Array& answers = step_(input_)[0];
   return {answers.data<float>(), states.size() * (q_ ? kMoves : 1)};
 }
 
 void CubeJudge::costs(std::span<const std::int32_t> states, std::span<float> costs) {
+  const PocketCube& cube = PocketCube::get();
   const auto batch = static_cast<std::size_t>(batch_);
   for (std::size_t first = 0; first < states.size(); first += batch) {
     const auto part = states.subspan(first, std::min(batch, states.size() - first));
     const auto answers = ask(part);
     for (std::size_t i = 0; i < part.size(); ++i) {
-      const float cost = q_ ? -*std::max_element(answers.begin() + static_cast<std::ptrdiff_t>(i * kMoves),
-                                                 answers.begin() + static_cast<std::ptrdiff_t>((i + 1) * kMoves))
-                            : answers[i];
+      const float* row = answers.data() + i * (q_ ? kMoves : 1);
+      const float cost = q_       ? -*std::max_element(row, row + kMoves)
+                         : pairs_ ? 2 * *row + static_cast<float>(cube.odd(part[i]))
+                                  : *row;
       costs[first + i] = part[i] == 0 ? kSolvedCost : cost;
     }
   }

@@ -33,10 +33,10 @@ class CubeJudge {
 
  private:
   std::span<const float> ask(std::span<const std::int32_t> states);
-  bool q_, symmetry_, corners_;
+  bool q_, symmetry_, pairs_;
   std::int64_t batch_;
+  CubeEncoder encoder_;
   Array input_;
-  std::vector<std::int32_t> shown_;
   Step step_;
 };
 

@@ -1,4 +1,5 @@
 // Learning the distance of a state: from exact labels, or from the net's own values one move on.
+#include <algorithm>
 #include <cmath>
 
 #include "apps/cube.h"
@@ -14,6 +15,7 @@ class ValueCube : public CubeLearner {
       : settings_(settings),
         labelled_(settings.method == "supervised"),
         learner_(net_options(settings), value_options(settings, labelled_), options),
+        encoder_(settings),
         rng_(settings.seed),
         states_(static_cast<std::size_t>(settings.batch)) {
     if (!labelled_) {
@@ -32,12 +34,7 @@ class ValueCube : public CubeLearner {
 
   void advance() override {
     draw();
-    const PocketCube& cube = PocketCube::get();
-    std::int32_t* rows = learner_.batch().input.mutable_data<std::int32_t>();
-    if (settings_.encoding == "corners")
-      cube.corner_rows(states_, rows);
-    else
-      cube.sticker_rows(states_, rows);
+    encoder_.rows(states_, learner_.batch().input);
     float* y = learner_.batch().target.mutable_data<float>();
     for (std::size_t i = 0; i < states_.size(); ++i) y[i] = target(states_[i]);
     loss_ += learner_.train();
@@ -97,8 +94,11 @@ class ValueCube : public CubeLearner {
   }
 
   float target(std::int32_t state) const {
-    return labelled_ ? cube_distances()[static_cast<std::size_t>(state)]
-                     : targets_[static_cast<std::size_t>(place(state))];
+    const float distance = labelled_ ? cube_distances()[static_cast<std::size_t>(state)]
+                                     : targets_[static_cast<std::size_t>(place(state))];
+    if (!settings_.classes) return distance;
+    const float pairs = (distance - static_cast<float>(PocketCube::get().odd(state))) / 2;
+    return std::clamp(pairs, 0.0f, static_cast<float>(kPairClasses - 1));
   }
 
   /// Any states, and among them some near the goal, of which there are few but through which all ways lead.
@@ -155,6 +155,7 @@ class ValueCube : public CubeLearner {
   bool labelled_;
   rl::ValueLearner learner_;
   std::optional<CubeJudge> judge_;
+  CubeEncoder encoder_;
   rl::Rng rng_;
   std::vector<std::int32_t> states_;
   std::vector<float> targets_;

@@ -154,7 +154,7 @@ TEST(PocketCube, ParityIsThatOfTheDistance) {
 TEST(PocketCube, RowsNameEveryStickerAndCorner) {
   const PocketCube& cube = PocketCube::get();
   Rng rng(2);
-  std::vector<std::int32_t> states(100), stickers(100 * 24), corners(100 * 7);
+  std::vector<std::int32_t> states(100), stickers(100 * 24), corners(100 * 8);
   for (auto& s : states) s = static_cast<std::int32_t>(rng.below(PocketCube::kStates));
   cube.sticker_rows(states, stickers.data());
   cube.corner_rows(states, corners.data());
@@ -162,8 +162,9 @@ TEST(PocketCube, RowsNameEveryStickerAndCorner) {
   for (std::size_t i = 0; i < states.size(); ++i) {
     const auto colours = cube.stickers(states[i]).colours;
     for (std::size_t k = 0; k < 24; ++k) EXPECT_EQ(stickers[24 * i + k], static_cast<int>(6 * k) + colours[k]);
-    for (int k = 0; k < 7; ++k) EXPECT_EQ(corners[7 * i + static_cast<std::size_t>(k)] / 21, k);
-    different.insert({corners.begin() + static_cast<long>(7 * i), corners.begin() + static_cast<long>(7 * i + 7)});
+    for (int k = 0; k < 7; ++k) EXPECT_EQ(corners[8 * i + static_cast<std::size_t>(k)] / 21, k);
+    EXPECT_EQ(corners[8 * i + 7], 147 + (distances()[static_cast<std::size_t>(states[i])] % 2));
+    different.insert({corners.begin() + static_cast<long>(8 * i), corners.begin() + static_cast<long>(8 * i + 8)});
   }
   EXPECT_EQ(different.size(), std::set<std::int32_t>(states.begin(), states.end()).size());
 }

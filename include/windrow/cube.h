@@ -83,8 +83,8 @@ class PocketCube {
   /// An Error if no moves lead from the solved cube to these colours.
   std::int32_t state_of(const StickerCube<2>& cube) const;
 
-  /// What a net reads of a state. Stickers: 24 of 144 rows, 6 * sticker + colour. Corners: 7 of 147 rows,
-  /// 21 * place + 3 * corner + twist.
+  /// What a net reads of a state. Stickers: 24 of 144 rows, 6 * sticker + colour. Corners: 8 of 149 rows,
+  /// 21 * place + 3 * corner + twist of each place, then 147 + parity (which no small net finds out by itself).
   void sticker_rows(std::span<const std::int32_t> states, std::int32_t* rows) const;
   void corner_rows(std::span<const std::int32_t> states, std::int32_t* rows) const;
 
@@ -122,10 +122,16 @@ class CubeOrbits {
   /// The orbit's state with the least number.
   std::int32_t first(std::int32_t orbit) const { return first_[static_cast<std::size_t>(orbit)]; }
   std::int32_t size(std::int32_t orbit) const { return size_[static_cast<std::size_t>(orbit)]; }
+  /// First states have few of the 5040 permutations. How many, and the place among them of an orbit's first state's.
+  std::int32_t permutations() const { return permutations_; }
+  std::int32_t permutation(std::int32_t orbit) const {
+    return permutation_[static_cast<std::size_t>(first(orbit) / PocketCube::kTwists)];
+  }
 
  private:
   CubeOrbits();
-  std::vector<std::int32_t> orbit_, first_;
+  std::int32_t permutations_ = 0;
+  std::vector<std::int32_t> orbit_, first_, permutation_;
   std::vector<std::uint8_t> size_;
 };
 

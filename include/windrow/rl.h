@@ -310,7 +310,7 @@ class Net : public nn::Module {
 struct DqnOptions {
   std::int64_t batch = 64;
   double lr = 1e-3;
-  double clip = 10;         // of the gradient's norm; 0 for none
+  double clip = 0;          // of the gradient's norm; 0 for none
   bool double_q = true;     // the online net chooses the next action, the target net says what it is worth
   double huber = 1;         // delta; 0: squared error
   double tau = 0.01;        // of a sync: target += tau (online - target); 1 copies
@@ -341,6 +341,8 @@ class Dqn {
   /// Fill acting_input(), then act(): Q [acting, outputs], with noise where the net is noisy.
   Array& acting_input() { return acting_; }
   std::span<const float> act();
+  /// From the next train() on.
+  void set_lr(double lr) { adam_->set_lr(lr); }
 
   const Net& net() const { return online_; }
   const Step& train_step() const { return train_; }
@@ -360,6 +362,7 @@ class Dqn {
 struct PretrainOptions {
   std::int64_t batch = 256;
   double lr = 1e-3;
+  optim::Schedule schedule = {};
   /// set: cross entropy to the set of right actions, as probabilities softmax(Q / temperature); it does not matter
   /// which of them is the most probable. values: squared error to every action's exact value.
   enum class Target { set, values } target = Target::set;
@@ -385,12 +388,17 @@ struct ValueOptions {
   std::int64_t batch = 1024, asked = 4096;  // rows of a training step, and of a call of ask()
   double lr = 1e-3;
   double weight_decay = 0;
-  double huber = 0;  // delta; 0: squared error
+  double huber = 0;  // delta; 0: squared error. Without meaning for a net with several outputs
   optim::Schedule schedule = {};
   bool target = false;  // ask() asks a copy that sync() brings up to date: for targets made of the net's own values
 };
 
-/// A net with one output, fitted to numbers. With exact numbers that is supervised learning; with
+/// What a net says a value is. One output is the value itself; several are a distribution over 0, 1, 2, ..., of which
+/// it is the mean.
+Tensor value_of(const Tensor& outputs);
+
+/// A net fitted to numbers: one output by squared or Huber error, several by cross entropy (a number between two whole
+/// ones is shared between them), which is often learned sooner. With exact numbers that is supervised learning; with
 /// 1 + min over moves of ask(child), approximate value iteration.
 class ValueLearner {
  public:

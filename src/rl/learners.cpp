@@ -35,6 +35,13 @@ Tensor error_cost(const Tensor& prediction, const Tensor& target, double delta) 
   return 0.5 * d * d;
 }
 
+Tensor value_loss(const Tensor& outputs, const Tensor& y, double delta) {
+  const std::int64_t n = outputs.shape().back();
+  if (n == 1) return mean(error_cost(outputs, y, delta));
+  const Tensor shares = relu(1.0 - abs(y - iota({1, n}, 1, DType::f32)));
+  return loss::cross_entropy(outputs, shares);
+}
+
 std::span<const float> floats(const Array& a) { return {a.data<float>(), static_cast<std::size_t>(a.count())}; }
 
 }  // namespace
@@ -94,7 +101,7 @@ void Dqn::add_to(CheckpointStates& states) const {
 }
 
 Pretrainer::Pretrainer(const Net& net, const PretrainOptions& options, const CompileOptions& compile_options)
-    : adam_(std::make_unique<optim::Adam>(optim::Adam::Options{.lr = options.lr})) {
+    : adam_(std::make_unique<optim::Adam>(optim::Adam::Options{.lr = options.lr, .schedule = options.schedule})) {
   const Spec input = net.options().input.spec(options.batch);
   input_ = Array::zeros(input.shape, input.dtype);
   target_ = Array::zeros({options.batch, net.options().outputs});
@@ -121,27 +128,33 @@ float Pretrainer::train() { return train_(input_, target_); }
 // ---- values
 // ------------------------------------------------------------------------------------------------------------------
 
+Tensor value_of(const Tensor& outputs) {
+  const std::int64_t n = outputs.shape().back();
+  if (n == 1) return outputs;
+  return sum(softmax(outputs) * iota({1, n}, 1, DType::f32), 1, Keep::yes);
+}
+
 ValueLearner::ValueLearner(const NetOptions& net, const ValueOptions& options, const CompileOptions& compile_options)
     : options_(options),
       online_(net),
       target_(options.target ? Net(net) : online_),
       adam_(std::make_unique<optim::AdamW>(
           optim::Adam::Options{.lr = options.lr, .weight_decay = options.weight_decay, .schedule = options.schedule})) {
-  if (net.outputs != 1) throw Error(fmt::format("ValueLearner: the net has {} outputs, expected one", net.outputs));
+  if (net.dueling) throw Error("ValueLearner: a dueling net has values of actions, not of states");
   const Spec input = net.input.spec(options.batch), question = net.input.spec(options.asked);
   batch_ = {Array::zeros(input.shape, input.dtype), Array::zeros({options.batch, 1})};
   question_ = Array::zeros(question.shape, question.dtype);
   train_ = compile(
       named(compile_options, "train"),
       [&](const Tensor& x, const Tensor& y) {
-        const Tensor loss = mean(error_cost(online_(x), y, options.huber));
+        const Tensor loss = value_loss(online_(x), y, options.huber);
         adam_->minimize(loss, online_.parameters());
         return loss;
       },
       input, f32(options.batch, 1));
   const auto ask = [&](const Net& asked) {
     return compile(
-        named(compile_options, "ask"), [&](const Tensor& x) { return asked(x, nn::Mode::eval); }, question);
+        named(compile_options, "ask"), [&](const Tensor& x) { return value_of(asked(x, nn::Mode::eval)); }, question);
   };
   ask_online_ = ask(online_);
   if (!options.target) return;

@@ -146,6 +146,7 @@ void PocketCube::corner_rows(std::span<const std::int32_t> states, std::int32_t*
     const Corners c = corners(state);
     for (std::size_t place = 0; place < kCorners; ++place)
       *rows++ = static_cast<std::int32_t>(21 * place) + 3 * c.corner[place] + c.twist[place];
+    *rows++ = 21 * kCorners + odd(state);
   }
 }
 
@@ -229,7 +230,7 @@ const CubeOrbits& CubeOrbits::get() {
   return orbits;
 }
 
-CubeOrbits::CubeOrbits() : orbit_(PocketCube::kStates, -1) {
+CubeOrbits::CubeOrbits() : orbit_(PocketCube::kStates, -1), permutation_(PocketCube::kPermutations, -1) {
   const PocketCube& cube = PocketCube::get();
   const auto symmetry = symmetries();
   // Where corner place and twist of each sticker are, to read a permutation back as a state.
@@ -277,6 +278,8 @@ CubeOrbits::CubeOrbits() : orbit_(PocketCube::kStates, -1) {
     }
     first_.push_back(state);
     size_.push_back(size);
+    std::int32_t& place = permutation_[static_cast<std::size_t>(state / PocketCube::kTwists)];
+    if (place < 0) place = permutations_++;
   }
 }
 

@@ -1,0 +1,267 @@
+// `windrow train cube`: settings, the census against policies with known results, and resumed runs bit for bit.
+#include "apps/cube.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "apps/cube_report.h"
+#include "windrow/error.h"
+
+namespace wr::apps {
+namespace {
+
+using rl::PocketCube;
+
+std::string temporary(const std::string& name) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / ("windrow_cube_" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  return (folder / name).string();
+}
+
+std::string message_of(const std::function<void()>& fn) {
+  try {
+    fn();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+CubeSettings tiny(const std::string& preset) {
+  CubeSettings s = cube_preset(preset);
+  s.hidden = "16,8";
+  s.batch = 32;
+  s.steps = 60;
+  s.sync_every = 20;
+  s.episodes = 30;
+  s.warm_up = 100;
+  s.replay = 400;
+  s.pretrain = std::min<std::int64_t>(s.pretrain, 5);
+  return s;
+}
+
+TEST(CubeSettings, TextsAreReadBackAndMistakesNamed) {
+  for (const std::string& name : cube_presets()) {
+    CubeSettings s = cube_preset(name), other;
+    for (const auto& [setting, text] : to_texts(s)) set(other, setting, text);
+    EXPECT_EQ(to_texts(other), to_texts(s));
+  }
+  CubeSettings s;
+  EXPECT_EQ(message_of([&] { set(s, "method", "magic"); }),
+            "method is 'magic'; expected one of supervised, value-iteration, dqn");
+  EXPECT_EQ(message_of([&] { set(s, "n-step", "0"); }), "n-step is '0'; expected a number from 1 to 100");
+  EXPECT_EQ(message_of([&] { set(s, "double", "maybe"); }), "double is 'maybe'; expected yes or no");
+  EXPECT_NE(message_of([&] { set(s, "hidden", "512,,2"); }).find("512,,2"), std::string::npos);
+  EXPECT_NE(message_of([&] { cube_preset("worst"); }).find("best, label-free, seed"), std::string::npos);
+}
+
+/// What a net that knows every distance would say.
+CubeJudge::Everything perfect() {
+  const PocketCube& cube = PocketCube::get();
+  const auto& distance = cube_distances();
+  CubeJudge::Everything net{std::vector<float>(distance.begin(), distance.end()),
+                            std::vector<std::uint8_t>(distance.size())};
+  for (std::int32_t s = 1; s < PocketCube::kStates; ++s) {
+    for (std::uint8_t m = 0; m < PocketCube::kMoves; ++m)
+      if (distance[static_cast<std::size_t>(cube.turn(s, m))] < distance[static_cast<std::size_t>(s)])
+        net.moves[static_cast<std::size_t>(s)] = m;
+  }
+  return net;
+}
+
+TEST(CubeCensus, OfAPerfectPolicyIsPerfect) {
+  const FullCensus c = census(perfect(), cube_distances(), 20, 1);
+  EXPECT_EQ(c.all.states, PocketCube::kStates);
+  EXPECT_EQ(c.all.optimal, PocketCube::kStates);
+  EXPECT_EQ(c.all.excess, 0);
+  EXPECT_EQ(c.by_distance[14].solved, 276);
+  EXPECT_EQ(c.moves[11], 1350852);
+}
+
+TEST(CubeCensus, CountsCirclesDetoursAndWhatABeamSaves) {
+  const PocketCube& cube = PocketCube::get();
+  auto net = perfect();
+  // From R the policy turns on: R2, R', solved: two moves more than needed. From U and U' it goes round in circles.
+  const std::int32_t r = cube.turn(0, 0), r2 = cube.turn(r, 0), u = cube.turn(0, 2), u2 = cube.turn(u, 2);
+  net.moves[static_cast<std::size_t>(r)] = 0;
+  net.moves[static_cast<std::size_t>(r2)] = 0;
+  net.moves[static_cast<std::size_t>(u)] = 2;
+  net.moves[static_cast<std::size_t>(u2)] = 3;
+  const FullCensus c = census(net, cube_distances(), 20, 1);
+  EXPECT_EQ(c.by_distance[1].states, 6);
+  EXPECT_EQ(c.by_distance[1].solved, 5);
+  EXPECT_EQ(c.by_distance[1].optimal, 4);
+  EXPECT_EQ(c.by_distance[1].excess, 2);
+  EXPECT_EQ(c.by_distance[1].worst, 2);
+  EXPECT_LT(c.all.solved, c.all.states);
+  const FullCensus beam = census(net, cube_distances(), 20, 4);
+  EXPECT_EQ(beam.searched, c.all.states - c.all.solved);
+  EXPECT_EQ(beam.all.solved, PocketCube::kStates);
+}
+
+TEST(CubeCensus, MovesBeyondTheLimitAreNoSolution) {
+  const FullCensus c = census(perfect(), cube_distances(), 10, 1);
+  EXPECT_EQ(c.by_distance[10].solved, c.by_distance[10].states);
+  EXPECT_EQ(c.by_distance[11].solved, 0);
+}
+
+TEST(CubeSolve, FollowsCostsAndGivesUpAtTheLimit) {
+  const auto& distance = cube_distances();
+  const CostFunction exact = [&](auto states, auto costs) {
+    for (std::size_t i = 0; i < states.size(); ++i) costs[i] = distance[static_cast<std::size_t>(states[i])];
+  };
+  const CostFunction blind = [](auto, auto costs) { std::fill(costs.begin(), costs.end(), 0.0f); };
+  const PocketCube& cube = PocketCube::get();
+  rl::Rng rng(4);
+  for (int i = 0; i < 50; ++i) {
+    const auto state = static_cast<std::int32_t>(rng.below(PocketCube::kStates));
+    const auto moves = solve(state, 1, 14, exact);
+    ASSERT_TRUE(moves);
+    EXPECT_EQ(moves->size(), distance[static_cast<std::size_t>(state)]);
+    EXPECT_EQ(cube.turned(state, *moves), 0);
+  }
+  const std::int32_t near = cube.turned(0, rl::parse_moves("R U F", 6));
+  EXPECT_FALSE(solve(near, 1, 2, exact));
+  EXPECT_TRUE(solve(0, 1, 0, exact)->empty());
+  EXPECT_EQ(solve(near, 1000, 3, blind)->size(), 3u);  // wide enough, a beam needs no knowledge
+}
+
+/// A judge's single answers agree with what it says of everything.
+TEST(CubeJudge, AllAtOnceIsTheSameAsOneByOne) {
+  for (const char* preset : {"best", "seed"}) {
+    nn::seed(1);
+    const CubeSettings s = tiny(preset);
+    const rl::Net net(net_options(s));
+    CubeJudge judge(s, net, 512, {"judge", 1, 1});
+    const auto all = judge.everything();
+    std::vector<std::int32_t> states;
+    rl::Rng rng(1);
+    for (int i = 0; i < 300; ++i) states.push_back(1 + static_cast<std::int32_t>(rng.below(PocketCube::kStates - 1)));
+    std::vector<float> costs(states.size());
+    std::vector<std::uint8_t> moves(states.size());
+    judge.costs(states, costs);
+    judge.moves(states, moves);
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      ASSERT_EQ(costs[i], all.costs[static_cast<std::size_t>(states[i])]);
+      ASSERT_EQ(moves[i], all.moves[static_cast<std::size_t>(states[i])]);
+    }
+  }
+}
+
+void expect_same_files(const std::string& a, const std::string& b) {
+  const Safetensors x = read_safetensors(a), y = read_safetensors(b);
+  ASSERT_EQ(x.tensors.size(), y.tensors.size());
+  for (const auto& [name, array] : x.tensors) EXPECT_TRUE(identical(array, y.tensors.at(name))) << name;
+  for (const char* name : {"rng", "done", "loss"}) EXPECT_EQ(x.metadata.at(name), y.metadata.at(name)) << name;
+}
+
+class CubeResume : public testing::TestWithParam<const char*> {};
+
+TEST_P(CubeResume, EndsWithTheBitsOfAnUninterruptedRun) {
+  CubeSettings s = tiny(GetParam());
+  s.environments = 2;
+  const std::string whole = temporary("whole"), part = temporary("part"), rest = temporary("rest");
+  CubeRun run(s, 1, 2);
+  ASSERT_TRUE(run.train({}));
+  run.save(whole);
+  CubeRun first(s, 1, 2);
+  CubeWatch watch;
+  watch.stop = [&] { return first.learner().updates() >= 33; };  // in the middle of an episode, between two points
+  ASSERT_FALSE(first.train(watch));
+  first.save(part);
+  CubeRun second(s, 2, 2);  // on another number of threads
+  second.load(part);
+  EXPECT_EQ(second.learner().done(), first.learner().done());
+  ASSERT_TRUE(second.train({}));
+  second.save(rest);
+  expect_same_files(whole, rest);
+  ASSERT_EQ(second.history().size(), run.history().size());
+  for (std::size_t i = 0; i < run.history().size(); ++i) {
+    EXPECT_EQ(second.history()[i].success, run.history()[i].success);
+    EXPECT_EQ(second.history()[i].loss, run.history()[i].loss);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, CubeResume, testing::Values("best", "label-free", "seed"), [](const auto& info) {
+  std::string name = info.param;
+  std::erase(name, '-');
+  return name;
+});
+
+TEST(CubeResume, AKilledProgramGoesOnFromItsLastCheckpoint) {
+  const std::string whole = temporary("k_whole"), killed = temporary("k_killed");
+  const std::string program = std::string(WINDROW_PROGRAM) +
+                              " train cube --preset seed --hidden 16,8 --warm-up 100 --replay 500 --pretrain 0"
+                              " --episodes 400 --threads 1 > /dev/null";
+  ASSERT_EQ(std::system((program + " --save " + whole).c_str()), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    execl("/bin/sh", "sh", "-c", ("exec " + program + " --save " + killed).c_str(), nullptr);
+    _exit(127);
+  }
+  while (!std::filesystem::exists(killed)) usleep(1000);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  ASSERT_EQ(std::system((std::string(WINDROW_PROGRAM) + " train cube --resume " + killed + " > /dev/null").c_str()), 0);
+  expect_same_files(whole, killed);
+}
+
+TEST(CubeResume, RefusesWhatIsNoCheckpointOfTheCube) {
+  const std::string path = temporary("other");
+  write_safetensors(path, {{"x", Array::zeros({2})}}, {{"windrow.app", "fashion"}});
+  EXPECT_NE(message_of([&] { load_cube(path); }).find("windrow.app = fashion"), std::string::npos);
+  const CubeSettings s = tiny("seed");
+  CubeRun run(s, 1, 1);
+  CubeWatch watch;
+  watch.stop = [&] { return run.learner().updates() >= 5; };
+  run.train(watch);
+  const std::string good = temporary("good"), bad = temporary("bad");
+  run.save(good);
+  Safetensors file = read_safetensors(good);
+  file.tensors.at("run.replay").mutable_data<std::uint8_t>()[3] = 0xff;  // a state that there is not
+  write_safetensors(bad, file.tensors, file.metadata);
+  EXPECT_NE(message_of([&] { run.load(bad); }).find("is no state of the cube"), std::string::npos);
+  file.tensors.erase("model.bias");
+  write_safetensors(bad, file.tensors, file.metadata);
+  EXPECT_NE(message_of([&] { load_cube(bad); }).find("has no model.bias"), std::string::npos);
+}
+
+TEST(CubeRun, ValuesOfNearStatesAreLearnedFromLabelsAndWithout) {
+  for (const char* method : {"supervised", "value-iteration"}) {
+    CubeSettings s = tiny("best");
+    s.method = method;
+    s.hidden = "64,32";
+    s.batch = 128;
+    s.steps = 500;
+    s.sync_every = 50;
+    s.near = 1;
+    s.walk = 3;
+    s.lr = 3e-3;
+    CubeRun run(s, 0);
+    ASSERT_TRUE(run.train({}));
+    EXPECT_EQ(run.history().size(), 20u);
+    for (std::size_t d = 1; d <= 3; ++d) EXPECT_GT(run.history().back().success[d], 0.9) << method << " " << d;
+  }
+}
+
+TEST(CubeReport, ShowsACubeAndARun) {
+  rl::StickerCube<2> cube;
+  cube.turn(0);
+  const auto lines = cube_lines(cube, false);
+  ASSERT_EQ(lines.size(), 6u);
+  EXPECT_EQ(lines[0], "    U F ");
+  EXPECT_EQ(lines[2], "L L F D R R U B ");
+  EXPECT_NE(cube_lines(cube, true)[0].find("\x1b["), std::string::npos);
+  CubeRun run(tiny("seed"), 1, 1);
+  ASSERT_TRUE(run.train({}));
+  const std::string html = report_html({run, census(run.everything(), cube_distances(), 20, 1), {{"machine", "<x>"}}});
+  for (const char* part : {"Greedy solutions", "by distance", "episodes a minute", "&lt;x&gt;", "</html>"})
+    EXPECT_NE(html.find(part), std::string::npos) << part;
+}
+
+}  // namespace
+}  // namespace wr::apps
