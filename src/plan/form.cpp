@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <unordered_map>
 
 #include "plan/form.h"
 
@@ -430,6 +431,9 @@ class Former {
 
   /// Walks back from the results: which nodes are computed in strips, which on each lane, whose whole values are read.
   void mark_needed() {
+    std::unordered_map<int, std::vector<int>> totals;  // by accumulator
+    for (int id = 0; id < out_->size(); ++id)
+      if (is_total(place(id).axis)) totals[accumulator(id)].push_back(id);
     std::vector<bool> computed(place_.size(), false);
     std::vector<int> work;
     auto need_result = [&](int id) {  // a view is copied from the whole value behind it
@@ -456,8 +460,7 @@ class Former {
       if (computed[static_cast<std::size_t>(id)] || place(id).home == Home::leaf) continue;
       computed[static_cast<std::size_t>(id)] = true;
       if (is_total(place(id).axis))  // with everything that goes into the same accumulator
-        for (int other = 0; other < out_->size(); ++other)
-          if (is_total(place(other).axis) && accumulator(other) == accumulator(id)) work.push_back(other);
+        for (int other : totals[accumulator(id)]) work.push_back(other);
       if (place(id).home == Home::view) {
         need_whole(id);
         work.push_back(node(id).inputs[0]);

@@ -111,13 +111,11 @@ void Executor::run_team(int members) noexcept {
 }
 
 void Executor::run(int threads) noexcept {
-  const int members = std::clamp(threads, 1, program_.lanes);
-  if (!recorder_) return run_team<false>(members);
-  if (recorder_->begin(members))
-    run_team<true>(members);
-  else
-    run_team<false>(members);
-  recorder_->end();
+  const int members = pace_.members(std::clamp(threads, 1, program_.lanes));
+  const bool record = recorder_ && recorder_->begin(members);
+  record ? run_team<true>(members) : run_team<false>(members);
+  if (recorder_) recorder_->end();
+  pace_.ran();
 }
 
 void Executor::record(bool on) { recorder_ = on ? std::make_unique<Recorder>(program_) : nullptr; }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "backend/cpu/pace.h"
 #include "backend/cpu/program.h"
 #include "backend/cpu/recorder.h"
 
@@ -18,6 +19,7 @@ class Executor {
   void bind(int base, void* memory) noexcept;
   /// Starts what threads a run of that many needs.
   void reserve_threads(int threads);
+  /// On at most that many threads.
   void run(int threads) noexcept;
   /// Writes down where the time of the runs to come goes, from nothing; or stops and forgets.
   void record(bool on);
@@ -43,6 +45,7 @@ class Executor {
                                    std::int64_t inner, std::uint64_t* time) noexcept;
 
   Program program_;
+  Pace pace_;
   Memory scratch_, partials_, arena_;
   std::vector<char*> bases_;  // [lane][base]
   std::unique_ptr<Recorder> recorder_;

@@ -1,0 +1,43 @@
+// How many threads a run takes of those it may. On a busy machine the members of a team wait for one that has lost its
+// core, and fewer are faster. Results do not depend on it, so it may change from run to run.
+#pragma once
+
+#include <array>
+#include <chrono>
+
+namespace wr::cpu {
+
+/// Times runs in short windows and halves the number of threads while that is faster.
+class Pace {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// For the next run, of at most `most` threads.
+  int members(int most) noexcept {
+    if (most != most_) *this = Pace(most);
+    if (most_ > 1) begin_ = Clock::now();
+    return most_ >> level_;
+  }
+  /// The run is over.
+  void ran() noexcept {
+    if (most_ > 1) ran(Clock::now() - begin_);
+  }
+  void ran(Clock::duration time) noexcept;
+
+  Pace() = default;
+
+ private:
+  explicit Pace(int most) : most_(most) {}
+  void close_window(double mean) noexcept;
+
+  int most_ = 0;
+  int level_ = 0;                  // most >> level members
+  int probed_from_ = -1;           // the level to go back to if this one is no better
+  std::array<double, 11> mean_{};  // of a run, by level, when last seen; 0: never
+  Clock::time_point begin_{};
+  Clock::duration window_{};
+  int runs_ = 0;
+  int patience_ = 1, waited_ = 0;  // windows before more threads are tried again
+};
+
+}  // namespace wr::cpu

@@ -1,0 +1,56 @@
+// The number of threads follows what is fastest at the moment.
+#include "backend/cpu/pace.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace wr::cpu {
+namespace {
+
+using std::chrono::microseconds;
+
+/// Runs on a made-up machine where a run of n threads takes cost(n) microseconds; returns the mean of the last half.
+double mean_cost(Pace& pace, int most, int runs, const std::function<int(int)>& cost) {
+  double sum = 0;
+  for (int i = 0; i < runs; ++i) {
+    const int time = cost(pace.members(most));
+    pace.ran(microseconds(time));
+    if (i >= runs / 2) sum += time;
+  }
+  return sum / (runs - runs / 2);
+}
+
+TEST(Pace, TakesAllThreadsOfAQuietMachine) {
+  Pace pace;
+  EXPECT_LT(mean_cost(pace, 2, 20000, [](int n) { return 200 / n; }), 101);
+  EXPECT_LT(mean_cost(pace, 8, 20000, [](int n) { return 800 / n; }), 102);
+}
+
+TEST(Pace, TakesOneThreadWhereOthersAreHeldUp) {
+  Pace pace;
+  EXPECT_LT(mean_cost(pace, 2, 20000, [](int n) { return n > 1 ? 5000 : 200; }), 400);
+  EXPECT_LT(mean_cost(pace, 8, 20000, [](int n) { return n > 2 ? 5000 : 400 / n; }), 500);
+}
+
+TEST(Pace, ComesBackWhenTheMachineIsQuietAgain) {
+  Pace pace;
+  mean_cost(pace, 2, 5000, [](int n) { return n > 1 ? 5000 : 200; });
+  EXPECT_LT(mean_cost(pace, 2, 20000, [](int n) { return 200 / n; }), 103);
+}
+
+TEST(Pace, SlowRunsAreJudgedOneByOne) {
+  Pace pace;
+  EXPECT_LT(mean_cost(pace, 2, 400, [](int n) { return n > 1 ? 900000 : 50000; }), 80000);
+}
+
+TEST(Pace, OneThreadIsOneThread) {
+  Pace pace;
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(pace.members(1), 1);
+    pace.ran();
+  }
+}
+
+}  // namespace
+}  // namespace wr::cpu
