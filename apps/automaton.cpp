@@ -179,9 +179,9 @@ void AutomatonRun::follow(double error) {
     best_ = recent_;
     best_at_ = done_;
   }
-  constexpr double kSharpest = 4;
+  // The learning rate stays as it is: the restless logits of a sharp softmax are what ends ties between functions.
+  constexpr double kSharpest = 30;
   if (recent_ < settings_.solved) sharpness_ = std::min(kSharpest, sharpness_ * (1 + settings_.sharpen));
-  adam_.set_lr(settings_.lr / sharpness_);  // what the softmax sees goes on moving as fast as before
   if (settings_.patience > 0 && done_ - best_at_ >= settings_.patience) begin_again();
 }
 

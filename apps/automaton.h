@@ -31,7 +31,7 @@ struct AutomatonSettings {
   double fire = 1;                                   // the share of cells that take their new state in each step
   double lr = 0.05, weight_decay = 0, beta2 = 0.99, clip = 100;
   double pass = 6;            // the logit of pass-through at the start
-  double noise = 0;           // deviation of all logits at the start
+  double noise = 0.5;           // deviation of all logits at the start
   double sharpen = 0.005;     // while the soft loss is low, the sharpness of the softmax grows by this share an update
   double solved = 0.06;       // what "low" is: the mean squared error
   std::int64_t patience = 0;  // updates without a fall of the loss after which a run begins again; 0: never

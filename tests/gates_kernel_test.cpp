@@ -52,7 +52,7 @@ void check_layer(const Layer& l, cpu::Target target) {
   const cpu::GateUses uses = cpu::uses_of(wiring, p);
   const auto offsets = cpu::wire_offsets(wiring, p.x_stride);
   p.wiring = offsets.data();
-  p.first_use = uses.first_use.data();
+  p.used = uses.used.data();
   p.uses = uses.uses.data();
   const auto stride = p.x_stride;
   auto x = random_values<T>(l.wires * stride, 1), c = random_values<T>(l.rows * 4, 2),
