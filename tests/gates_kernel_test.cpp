@@ -313,12 +313,18 @@ TEST(GateReference, GradientsAndTrajectoryOfTheSixteenWayForm) {
 }
 
 TEST(GatePlan, OnePhaseAStepEachWay) {
-  const logic::Automaton m{logic::AutomatonOptions{.channels = 2, .kernels = 4, .update_gates = {16, 8, 4, 2}}};
+  logic::AutomatonOptions small;
+  small.channels = 2;
+  small.kernels = 4;
+  small.update_gates = {16, 8, 4, 2};
+  const logic::Automaton m(small);
+  CompileOptions two_lanes;
+  two_lanes.lanes = 2;
   optim::AdamW adam;
   constexpr int kSteps = 6;
   const int64_t side = 32, cells = side * side;
   const Step step = compile(
-      {.lanes = 2},
+      two_lanes,
       [&](const Tensor& state) {
         const auto rule = m.rule();
         const Tensor last = repeat(
