@@ -45,6 +45,21 @@ double number_of(const Metadata& metadata, const std::string& name, const std::s
   return value;
 }
 
+std::vector<LossPoint> history_of(const Metadata& metadata, const std::string& path) {
+  const auto found = metadata.find("history");
+  if (found == metadata.end()) throw Error(path + ": its metadata has no 'history'");
+  std::vector<LossPoint> history;
+  std::istringstream curve(found->second);
+  for (std::string part; std::getline(curve, part, ';');) {
+    LossPoint p;
+    std::istringstream numbers(part);
+    if (!(numbers >> p.update >> p.soft >> p.hard))
+      throw Error(fmt::format("{}: metadata: history has '{}', expected three numbers", path, part));
+    history.push_back(p);
+  }
+  return history;
+}
+
 }  // namespace
 
 AutomatonRun::AutomatonRun(const AutomatonSettings& settings, int threads, int lanes)
@@ -179,9 +194,9 @@ void AutomatonRun::follow(double error) {
     best_ = recent_;
     best_at_ = done_;
   }
-  constexpr double kSharpest = 4;
+  // The learning rate stays as it is: the restless logits of a sharp softmax are what ends ties between functions.
+  constexpr double kSharpest = 30;
   if (recent_ < settings_.solved) sharpness_ = std::min(kSharpest, sharpness_ * (1 + settings_.sharpen));
-  adam_.set_lr(settings_.lr / sharpness_);  // what the softmax sees goes on moving as fast as before
   if (settings_.patience > 0 && done_ - best_at_ >= settings_.patience) begin_again();
 }
 
@@ -233,7 +248,7 @@ void AutomatonRun::save(const std::string& path) const {
   m["so_far"] = fmt::format("{} {} {} {} {} {} {} {} {}", begun_, restarts_, looks_, sharpness_, recent_, best_,
                             best_at_, last_hard_, seconds_);
   std::string points;
-  for (const Point& p : history_) points += fmt::format("{} {} {};", p.update, p.soft, p.hard);
+  for (const LossPoint& p : history_) points += fmt::format("{} {} {};", p.update, p.soft, p.hard);
   m["history"] = points;
   save_checkpoint(path, states(), m);
 }
@@ -241,22 +256,14 @@ void AutomatonRun::save(const std::string& path) const {
 void AutomatonRun::load(const std::string& path) {
   const Metadata m = read_safetensors_header(path).metadata;
   const auto done = static_cast<std::int64_t>(number_of(m, "done", path));
-  const auto found = m.find("so_far"), points = m.find("history");
-  if (found == m.end() || points == m.end() || done < 0)
-    throw Error(path + ": its metadata does not say how far the run was");
-  std::istringstream in(found->second), curve(points->second);
+  const auto found = m.find("so_far");
+  if (found == m.end() || done < 0) throw Error(path + ": its metadata does not say how far the run was");
+  std::istringstream in(found->second);
   std::int64_t begun = 0, restarts = 0, looks = 0, best_at = 0;
   double sharpness = 0, recent = 0, best = 0, last_hard = 0, seconds = 0;
   if (!(in >> begun >> restarts >> looks >> sharpness >> recent >> best >> best_at >> last_hard >> seconds))
     throw Error(fmt::format("{}: metadata: so_far is '{}', expected nine numbers", path, found->second));
-  std::vector<Point> history;
-  for (std::string part; std::getline(curve, part, ';');) {
-    Point p{};
-    std::istringstream numbers(part);
-    if (!(numbers >> p.update >> p.soft >> p.hard))
-      throw Error(fmt::format("{}: metadata: history has '{}', expected three numbers", path, part));
-    history.push_back(p);
-  }
+  std::vector<LossPoint> history = history_of(m, path);
   load_checkpoint(path, states());
   done_ = done;
   begun_ = begun;
@@ -273,8 +280,8 @@ void AutomatonRun::load(const std::string& path) {
 
 TrainedAutomaton load_automaton(const std::string& path) {
   const Safetensors file = read_safetensors(path);
-  TrainedAutomaton t{automaton_settings_of(file.metadata, path),
-                     logic::Automaton(options_of(automaton_settings_of(file.metadata, path)))};
+  const AutomatonSettings settings = automaton_settings_of(file.metadata, path);
+  TrainedAutomaton t{settings, logic::Automaton(options_of(settings)), history_of(file.metadata, path)};
   CheckpointStates states;
   states.add_group("model", t.automaton.parameters());
   for (const auto& [name, state] : states.all()) {

@@ -31,7 +31,7 @@ struct AutomatonSettings {
   double fire = 1;                                   // the share of cells that take their new state in each step
   double lr = 0.05, weight_decay = 0, beta2 = 0.99, clip = 100;
   double pass = 6;            // the logit of pass-through at the start
-  double noise = 0;           // deviation of all logits at the start
+  double noise = 0.5;         // deviation of all logits at the start
   double sharpen = 0.005;     // while the soft loss is low, the sharpness of the softmax grows by this share an update
   double solved = 0.06;       // what "low" is: the mean squared error
   std::int64_t patience = 0;  // updates without a fall of the loss after which a run begins again; 0: never
@@ -86,6 +86,12 @@ struct AutomatonWatch {
   std::function<void(const AutomatonProgress&)> look;    // whenever the hard loss was measured
 };
 
+/// A point of the curve: mean squared errors.
+struct LossPoint {
+  std::int64_t update = 0;
+  double soft = 0, hard = 0;
+};
+
 enum class Outcome { exact, not_exact, stopped };
 
 class AutomatonRun {
@@ -110,11 +116,7 @@ class AutomatonRun {
   std::int64_t updates_done() const { return done_; }
   std::int64_t restarts() const { return restarts_; }
   double seconds() const { return seconds_; }
-  struct Point {
-    std::int64_t update;
-    double soft, hard;
-  };
-  const std::vector<Point>& history() const { return history_; }
+  const std::vector<LossPoint>& history() const { return history_; }
 
  private:
   Tensor rollout(const logic::Automaton::Rule& rule, const Tensor& start, Recompute recompute);
@@ -136,13 +138,14 @@ class AutomatonRun {
   std::int64_t done_ = 0, begun_ = 0, restarts_ = 0, looks_ = 0;
   double sharpness_ = 1, recent_ = 0.25, best_ = 0.25, last_hard_ = 1, seconds_ = 0;
   std::int64_t best_at_ = 0;
-  std::vector<Point> history_;
+  std::vector<LossPoint> history_;
 };
 
 /// The automaton of a checkpoint.
 struct TrainedAutomaton {
   AutomatonSettings settings;
   logic::Automaton automaton;
+  std::vector<LossPoint> history;
 };
 TrainedAutomaton load_automaton(const std::string& path);
 

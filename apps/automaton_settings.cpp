@@ -127,6 +127,7 @@ AutomatonSettings published(const std::string& task) {
   s.update_gates = "256x10,128,64,32,16,8,8";
   s.updates = 500;
   s.pass = 10;
+  s.noise = 0;
   s.weight_decay = 0.01;
   s.sharpen = 0;
   if (task == "life") {
@@ -175,6 +176,7 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
   if (recipe == Recipe::published) return s;
   const AutomatonSettings ours;
   s.pass = ours.pass;
+  s.noise = ours.noise;
   s.weight_decay = 0;
   s.sharpen = ours.sharpen;
   if (task == "checkerboard" || task == "checkerboard-async") {
@@ -183,7 +185,6 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
   }
   if (task == "life") {
     s.pass = 8;
-    s.noise = 0.5;
     s.batch = 64;
     s.lr = 0.02;
     s.solved = 0.003;

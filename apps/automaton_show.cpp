@@ -1,5 +1,9 @@
 #include "apps/automaton_show.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 namespace wr::apps {
 namespace {
 
@@ -18,6 +22,40 @@ std::vector<std::string> input_names(std::int64_t channels) {
   std::vector<std::string> names;
   for (std::int64_t i = 0; i < channels * 9; ++i) names.push_back("c" + std::to_string(i / 9) + " " + kWhere[i % 9]);
   return names;
+}
+
+std::string loss_curve(const std::vector<LossPoint>& history) {
+  constexpr double kWide = 640, kHigh = 260, kLeft = 50, kTop = 16, kRight = 90, kBottom = 34;
+  double most = 1e-9, last = 1;
+  for (const LossPoint& p : history) {
+    most = std::max({most, p.soft, p.hard});
+    last = std::max(last, static_cast<double>(p.update));
+  }
+  auto x = [&](double update) { return kLeft + update / last * (kWide - kLeft - kRight); };
+  auto y = [&](double loss) { return kTop + (1 - loss / most) * (kHigh - kTop - kBottom); };
+  std::string out = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" font-size=\"12\">\n"
+      "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
+      kWide, kHigh);
+  for (int i = 0; i <= 4; ++i) {
+    const double loss = most * i / 4, update = last * i / 4;
+    out += fmt::format(
+        "<path d=\"M{} {:.1f}H{}\" stroke=\"#ddd\"/><text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">"
+        "{:.2f}</text><text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:.0f}</text>\n",
+        kLeft, y(loss), kWide - kRight, kLeft - 6, y(loss) + 4, loss, x(update), kHigh - kBottom + 18, update);
+  }
+  for (const bool hard : {false, true}) {
+    std::string points;
+    for (const LossPoint& p : history)
+      points += fmt::format("{:.1f},{:.1f} ", x(static_cast<double>(p.update)), y(hard ? p.hard : p.soft));
+    const char* colour = hard ? "#c0392b" : "#2471a3";
+    out += fmt::format(
+        "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>"
+        "<text x=\"{}\" y=\"{}\" fill=\"{}\">{} loss</text>\n",
+        points, colour, kWide - kRight + 8, hard ? 60 : 40, colour, hard ? "hard" : "soft");
+  }
+  return out +
+         fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">updates</text></svg>\n", kWide / 2, kHigh - 2);
 }
 
 AutomatonShow::AutomatonShow(const TrainedAutomaton& trained, std::int64_t height, std::int64_t width,

@@ -36,6 +36,8 @@ class AutomatonShow {
 
 /// The circuit of a trained automaton, without what nobody sees.
 logic::Circuit visible_circuit(const TrainedAutomaton& trained);
+/// Soft and hard loss over the updates, as SVG.
+std::string loss_curve(const std::vector<LossPoint>& history);
 /// "c0 NW", ...: the automaton's inputs.
 std::vector<std::string> input_names(std::int64_t channels);
 

@@ -21,7 +21,7 @@ namespace {
 using namespace wr::apps;
 
 struct CircuitOptions {
-  std::string file, svg, c, c_program, verilog;
+  std::string file, svg, curve, c, c_program, verilog;
 };
 
 std::string kinds_text(const logic::Circuit& circuit) {
@@ -45,10 +45,11 @@ int circuit(const CircuitOptions& o) {
              kinds_text(seen));
   const auto names = input_names(trained.settings.channels);
   if (!o.svg.empty()) write_file(o.svg, logic::to_svg(seen, names));
+  if (!o.curve.empty()) write_file(o.curve, loss_curve(trained.history));
   if (!o.c.empty()) write_file(o.c, logic::to_c(seen, "rule"));
   if (!o.c_program.empty()) write_file(o.c_program, logic::to_c_program(seen));
   if (!o.verilog.empty()) write_file(o.verilog, logic::to_verilog(seen, "rule"));
-  for (const std::string& file : {o.svg, o.c, o.c_program, o.verilog})
+  for (const std::string& file : {o.svg, o.curve, o.c, o.c_program, o.verilog})
     if (!file.empty()) fmt::print("wrote {}\n", file);
   return 0;
 }
@@ -145,6 +146,7 @@ void add_circuit(CLI::App& app, int& exit_code) {
   auto o = std::make_shared<CircuitOptions>();
   c->add_option("file", o->file, "A checkpoint of windrow train checkerboard and so on")->required();
   c->add_option("--svg", o->svg, "Draw it")->type_name("FILE");
+  c->add_option("--curve", o->curve, "Draw the losses of its training")->type_name("FILE");
   c->add_option("--c", o->c, "As a C function on 64 cells a word")->type_name("FILE");
   c->add_option("--c-program", o->c_program, "As a whole C program that runs grids")->type_name("FILE");
   c->add_option("--verilog", o->verilog, "As a Verilog module")->type_name("FILE");

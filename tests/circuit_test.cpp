@@ -147,6 +147,16 @@ TEST(CircuitExport, CProgramRunsAsTheHardNetworkDoes) {
     }
 }
 
+TEST(CircuitExport, CProgramsPlainLoopAgrees) {
+  if (!have("gcc")) GTEST_SKIP() << "no gcc";
+  const TemporaryFolder folder;
+  write_text(folder / "a.c", logic::to_c_program(logic::simplified(logic::circuit_of(random_automaton(6)))));
+  ASSERT_EQ(std::system(("gcc -std=c11 -Wall -Werror -O1 -D_POSIX_C_SOURCE=199309L -o " + (folder / "a") + " " +
+                         (folder / "a.c") + " && " + (folder / "a") + " 20 75 5 3 zero plain > /dev/null")
+                            .c_str()),
+            0);
+}
+
 /// Assignments and what the circuit makes of them, as rows of bits, the last input first as Verilog writes them.
 std::string bits_text(const std::vector<bool>& bits) {
   std::string text;

@@ -52,7 +52,7 @@ void check_layer(const Layer& l, cpu::Target target) {
   const cpu::GateUses uses = cpu::uses_of(wiring, p);
   const auto offsets = cpu::wire_offsets(wiring, p.x_stride);
   p.wiring = offsets.data();
-  p.first_use = uses.first_use.data();
+  p.used = uses.used.data();
   p.uses = uses.uses.data();
   const auto stride = p.x_stride;
   auto x = random_values<T>(l.wires * stride, 1), c = random_values<T>(l.rows * 4, 2),
@@ -313,12 +313,18 @@ TEST(GateReference, GradientsAndTrajectoryOfTheSixteenWayForm) {
 }
 
 TEST(GatePlan, OnePhaseAStepEachWay) {
-  const logic::Automaton m{logic::AutomatonOptions{.channels = 2, .kernels = 4, .update_gates = {16, 8, 4, 2}}};
+  logic::AutomatonOptions small;
+  small.channels = 2;
+  small.kernels = 4;
+  small.update_gates = {16, 8, 4, 2};
+  const logic::Automaton m(small);
+  CompileOptions two_lanes;
+  two_lanes.lanes = 2;
   optim::AdamW adam;
   constexpr int kSteps = 6;
   const int64_t side = 32, cells = side * side;
   const Step step = compile(
-      {.lanes = 2},
+      two_lanes,
       [&](const Tensor& state) {
         const auto rule = m.rule();
         const Tensor last = repeat(

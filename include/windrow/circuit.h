@@ -43,8 +43,9 @@ std::map<std::string, std::int64_t> count_by_kind(const Circuit& circuit);
 
 /// A function `void name(const uint64_t* in, uint64_t* out)` that works on 64 cells at once.
 std::string to_c(const Circuit& circuit, const std::string& name);
-/// A whole program round it: a grid run for some steps, `program HEIGHT WIDTH STEPS SEED [wrap]`; it prints the states
-/// as lines of 0 and 1, channel by channel, or with `time` the cells a second.
+/// A whole program round it: `program HEIGHT WIDTH STEPS SEED zero|wrap print|time|plain` runs a grid from a random
+/// start and prints the states as lines of 0 and 1, channel by channel; or the cells a second; or those of a plain loop
+/// that does one cell after the other (zero border), having checked that it gives the same.
 std::string to_c_program(const Circuit& circuit);
 /// A module `name` with ports in and out.
 std::string to_verilog(const Circuit& circuit, const std::string& name);

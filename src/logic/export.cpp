@@ -105,8 +105,24 @@ std::string to_c_program(const Circuit& c) {
   for (std::size_t k = 0; k < c.outputs.size(); ++k)
     row += "    o" + std::to_string(k) + "[i] = " + names(c.outputs[k]) + ";\n";
   row += "  }\n}\n";
+  std::string plain =
+      "\n/* The same one cell at a time, a byte each; the grids have a border of zeros. */\n"
+      "static void step_plain(const uint8_t* from, uint8_t* to, long height, long width) {\n"
+      "  const long line = width + 2, plane = (height + 2) * line;\n"
+      "  for (long y = 1; y <= height; ++y)\n    for (long x = 1; x <= width; ++x) {\n"
+      "      const uint8_t* cell = from + y * line + x;\n";
+  for (auto i : used_inputs(c))
+    plain += "      const uint64_t x" + std::to_string(i) + " = cell[" + std::to_string(i / 9) + " * plane + (" +
+             std::to_string(i / 3 % 3 - 1) + ") * line + (" + std::to_string(i % 3 - 1) + ")];\n";
+  if (used_inputs(c).empty()) plain += "      (void)cell;\n";
+  plain += c_gates(c, "      ");
+  for (std::size_t k = 0; k < c.outputs.size(); ++k)
+    plain +=
+        "      to[" + std::to_string(k) + " * plane + y * line + x] = (uint8_t)(1 & (" + names(c.outputs[k]) + "));\n";
+  plain += "    }\n}\n";
+  row += plain;
   return "/* An automaton of " + std::to_string(c.gates.size()) + " gates, exported by Windrow.\n" +
-         "   usage: program HEIGHT WIDTH STEPS SEED zero|wrap print|time */\n"
+         "   usage: program HEIGHT WIDTH STEPS SEED zero|wrap print|time|plain */\n"
          "#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <time.h>\n\n"
          "enum { CHANNELS = " +
          channels + " };\n\n" + row + R"(
@@ -153,7 +169,7 @@ static void step(void) {
 }
 
 int main(int argc, char** argv) {
-  if (argc != 7) return fprintf(stderr, "usage: %s HEIGHT WIDTH STEPS SEED zero|wrap print|time\n", argv[0]), 2;
+  if (argc != 7) return fprintf(stderr, "usage: %s HEIGHT WIDTH STEPS SEED zero|wrap print|time|plain\n", argv[0]), 2;
   height = atol(argv[1]), width = atol(argv[2]);
   const long steps = atol(argv[3]);
   uint64_t state = strtoull(argv[4], 0, 10);
@@ -169,6 +185,31 @@ int main(int argc, char** argv) {
       carry(at(now, c, y));
     }
   struct timespec begin, end;
+  if (!strcmp(argv[6], "plain")) {
+    const size_t plane = (size_t)((height + 2) * (width + 2));
+    uint8_t *from = calloc(CHANNELS, plane), *to = calloc(CHANNELS, plane);
+    if (!from || !to) return fprintf(stderr, "no memory\n"), 1;
+    for (long c = 0; c < CHANNELS; ++c)
+      for (long y = 0; y < height; ++y)
+        for (long x = 0; x < width; ++x)
+          from[(size_t)c * plane + (size_t)((y + 1) * (width + 2) + x + 1)] = at(now, c, y)[x / 64] >> (x % 64) & 1;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    for (long i = 0; i < steps; ++i) {
+      step_plain(from, to, height, width);
+      uint8_t* const swap = from;
+      from = to;
+      to = swap;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    for (long i = 0; i < steps; ++i) step();
+    for (long c = 0; c < CHANNELS; ++c)
+      for (long y = 0; y < height; ++y)
+        for (long x = 0; x < width; ++x)
+          if (from[(size_t)c * plane + (size_t)((y + 1) * (width + 2) + x + 1)] != (at(now, c, y)[x / 64] >> (x % 64) & 1))
+            return fprintf(stderr, "the plain loop and the words differ\n"), 1;
+    const double plain = (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+    return printf("%.4g cells a second\n", (double)height * (double)width * (double)steps / plain), 0;
+  }
   clock_gettime(CLOCK_MONOTONIC, &begin);
   for (long i = 0; i < steps; ++i) step();
   clock_gettime(CLOCK_MONOTONIC, &end);

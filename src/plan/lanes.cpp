@@ -1,6 +1,7 @@
 // Lanes and strips: how rows are shared out, how many make a strip, and what it all costs.
 #include <algorithm>
 #include <limits>
+#include <unordered_map>
 
 #include "plan/form.h"
 
@@ -12,13 +13,43 @@ using ir::Op;
 
 struct Traffic {
   double row_bytes = 0;        // values made in the strips, a row
+  double live_bytes = 0;       // the most of them that are needed at once
   double weight_bytes = 0;     // whole operands read again by every strip
-  double flops_row = 0;        // of matrix products
+  double flops_row = 0;        // of matrix products and gates
   double calls = 0;            // kernels a strip
   bool along_vectors = false;  // rows are what vectors run over: strips of whole vectors
 };
 
 bool is_gates(Op op) { return op == Op::gates || op == Op::gates_grad_x || op == Op::gates_grad_coefficients; }
+
+/// The most bytes a row that the region's members have made and still need.
+double live_bytes(const Schedule& s, const Region& region) {
+  const ir::Graph& g = *s.graph;
+  std::unordered_map<int, std::size_t> last;  // member that reads a node last
+  for (std::size_t i = 0; i < region.members.size(); ++i) {
+    const Node& n = g[region.members[i].node];
+    for (int in : n.inputs) {
+      while (ir::is_view(g[in].op)) in = g[in].inputs[0];
+      last[in] = i;
+    }
+  }
+  double now = 0, most = 0;
+  std::vector<double> freed(region.members.size() + 1, 0);
+  for (std::size_t i = 0; i < region.members.size(); ++i) {
+    const Member& m = region.members[i];
+    if (!ir::is_view(g[m.node].op) && !is_total(m.axis)) {
+      const Spec& spec = g[m.node].spec;
+      const double bytes = static_cast<double>(spec.shape.count()) * static_cast<double>(size_of(spec.dtype)) /
+                           static_cast<double>(region.extent);
+      now += bytes;
+      const auto found = last.find(m.node);
+      freed[found == last.end() ? i : found->second] += bytes;
+    }
+    most = std::max(most, now);
+    now -= freed[i];
+  }
+  return most;
+}
 
 Traffic traffic_of(const Schedule& s, const Region& region) {
   Traffic t;
@@ -41,6 +72,8 @@ Traffic traffic_of(const Schedule& s, const Region& region) {
   }
   std::sort(weights.begin(), weights.end());
   weights.erase(std::unique(weights.begin(), weights.end()), weights.end());
+  // Long regions of gates use memory again and again; for others all they make is near enough what they need.
+  t.live_bytes = t.along_vectors ? live_bytes(s, region) : t.row_bytes;
   for (int w : weights)
     t.weight_bytes += static_cast<double>(g[w].spec.shape.count()) * static_cast<double>(size_of(g[w].spec.dtype));
   return t;
@@ -49,7 +82,7 @@ Traffic traffic_of(const Schedule& s, const Region& region) {
 /// Nanoseconds a row costs beyond its arithmetic when strips have this many rows.
 double strip_cost(const Traffic& t, double rows, const Options& o) {
   const double l1 = static_cast<double>(o.l1_bytes), l2 = static_cast<double>(o.l2_bytes);
-  const double strip = rows * t.row_bytes;
+  const double strip = rows * t.live_bytes;
   const double ns_byte = strip < 0.6 * l1 ? 0.005 : strip + t.weight_bytes < 0.7 * l2 ? 0.012 : 0.05;
   const double weight_ns_byte = strip + t.weight_bytes < 0.7 * l2 ? 0.010 : 0.04;
   const double gemm_ramp = 1 + 2 / rows;  // few rows: the register tiles of a product are not filled

@@ -1,6 +1,8 @@
 // Gate layers. A vector of cells takes two loads, three multiply-adds and a store a gate; wires come from the cache.
 #include "backend/cpu/gates.h"
 
+#include <algorithm>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/gates.cpp"
 #include <hwy/foreach_target.h>
@@ -99,8 +101,8 @@ HWY_INLINE void grad_x_rest(const T* HWY_RESTRICT x, const T* HWY_RESTRICT c, co
 
 template <int kVectors, class T>
 void grad_x_of(const GatesParams& p, const T* x, const T* c, const T* g, T* dx) {
-  for (int64_t w = 0; w < p.wires; ++w, dx += p.dx_stride)
-    grad_x_block<kVectors>(x, c, g, dx, p.uses + p.first_use[w], p.uses + p.first_use[w + 1]);
+  for (const WireUses* w = p.used; w < p.used + p.wires; ++w)
+    grad_x_block<kVectors>(x, c, g, dx + w->dx, p.uses + w->first, p.uses + w->end);
 }
 
 template <class T>
@@ -109,12 +111,13 @@ void grad_x(const GatesParams& p, void* const* ptr, int64_t) {
   const T* x = static_cast<const T*>(ptr[1]);
   const T* c = static_cast<const T*>(ptr[2]);
   const T* g = static_cast<const T*>(ptr[3]);
-  T* dx = static_cast<T*>(ptr[0]);
-  if (cells == lanes) return grad_x_of<1>(p, x, c, g, dx);
-  if (cells == 2 * lanes) return grad_x_of<2>(p, x, c, g, dx);
-  if (cells == 4 * lanes) return grad_x_of<4>(p, x, c, g, dx);
-  for (int64_t w = 0; w < p.wires; ++w, dx += p.dx_stride) {
-    const GateUse *use = p.uses + p.first_use[w], *end = p.uses + p.first_use[w + 1];
+  T* const all = static_cast<T*>(ptr[0]);
+  if (cells == lanes) return grad_x_of<1>(p, x, c, g, all);
+  if (cells == 2 * lanes) return grad_x_of<2>(p, x, c, g, all);
+  if (cells == 4 * lanes) return grad_x_of<4>(p, x, c, g, all);
+  for (const WireUses* w = p.used; w < p.used + p.wires; ++w) {
+    const GateUse *use = p.uses + w->first, *end = p.uses + w->end;
+    T* const dx = all + w->dx;
     int64_t j = 0;
     for (; j + 4 * lanes <= cells; j += 4 * lanes) grad_x_block<4>(x + j, c, g + j, dx + j, use, end);
     for (; j + lanes <= cells; j += lanes) grad_x_block<1>(x + j, c, g + j, dx + j, use, end);
@@ -257,11 +260,14 @@ std::vector<std::int32_t> wire_offsets(const std::vector<std::int32_t>& wiring, 
 
 GateUses uses_of(const std::vector<std::int32_t>& wiring, const GatesParams& p) {
   GateUses u;
-  u.first_use.assign(static_cast<std::size_t>(p.wires) + 1, 0);
-  for (auto wire : wiring) ++u.first_use[static_cast<std::size_t>(wire) + 1];
-  for (std::size_t w = 1; w < u.first_use.size(); ++w) u.first_use[w] += u.first_use[w - 1];
+  std::vector<std::int32_t> next(static_cast<std::size_t>(p.wires) + 1, 0);  // where a wire's next use goes
+  for (auto wire : wiring) ++next[static_cast<std::size_t>(wire) + 1];
+  for (std::size_t w = 1; w < next.size(); ++w) next[w] += next[w - 1];
+  for (std::size_t w = 0; w + 1 < next.size(); ++w)
+    u.used.push_back({static_cast<std::int32_t>(static_cast<std::int64_t>(w) * p.dx_stride), next[w], next[w + 1]});
+  std::stable_sort(u.used.begin(), u.used.end(),
+                   [](const WireUses& a, const WireUses& b) { return a.end - a.first < b.end - b.first; });
   u.uses.resize(wiring.size());
-  std::vector<std::int32_t> next(u.first_use.begin(), u.first_use.end() - 1);
   for (std::size_t i = 0; i < wiring.size(); ++i) {
     const auto gate = static_cast<std::int64_t>(i / 2), side = static_cast<std::int64_t>(i % 2);
     auto& at = next[static_cast<std::size_t>(wiring[i])];

@@ -17,13 +17,20 @@ struct GateUse {
   std::int32_t coefficient;  // where c1 stands if the wire is a, c2 if it is b; c3 is at `coefficient | 3`
 };
 
+/// A wire's uses: uses[first] to uses[end - 1].
+struct WireUses {
+  std::int32_t dx;  // where its gradients stand
+  std::int32_t first, end;
+};
+
 /// Rows of cells are dense; from one wire (gate) to the next is a stride, in elements. Gate i has row i % rows of the
 /// coefficients [rows, 4].
 struct GatesParams {
   std::int64_t gates = 0, rows = 0, wires = 0, cells = 0;
   std::int64_t x_stride = 0, gate_stride = 0, dx_stride = 0;
-  const std::int32_t* wiring = nullptr;     // where a and b of every gate stand: wire_offsets()
-  const std::int32_t* first_use = nullptr;  // wire w is used at uses[first_use[w]] to uses[first_use[w + 1] - 1]
+  const std::int32_t* wiring = nullptr;  // where a and b of every gate stand: wire_offsets()
+  const WireUses* used = nullptr;        // of every wire; those with as many uses stand together, so that the
+                                         // processor guesses the number right
   const GateUse* uses = nullptr;
   bool accumulate = false;
 };
@@ -40,9 +47,9 @@ GatesKernel find_gates_grad_coefficients(DType dtype, Target target);
 
 /// From numbers of wires to where their values stand; offsets must fit in 32 bits.
 std::vector<std::int32_t> wire_offsets(const std::vector<std::int32_t>& wiring, std::int64_t stride);
-/// Every wire's uses in order of the gates, as `first_use` and `uses` have them. The other parameters must be set.
+/// Every wire's uses in order of the gates, as `used` and `uses` have them. The other parameters must be set.
 struct GateUses {
-  std::vector<std::int32_t> first_use;
+  std::vector<WireUses> used;
   std::vector<GateUse> uses;
 };
 GateUses uses_of(const std::vector<std::int32_t>& wiring, const GatesParams& params);

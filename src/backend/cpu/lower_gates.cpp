@@ -11,7 +11,13 @@ using ir::Op;
 
 namespace {
 
-static_assert(sizeof(GateUse) == 3 * sizeof(std::int32_t));
+/// A table of entries that are each three numbers.
+template <class Entry>
+const Entry* kept(Tables& tables, const std::vector<Entry>& entries) {
+  static_assert(sizeof(Entry) == 3 * sizeof(std::int32_t));
+  const auto* numbers = reinterpret_cast<const std::int32_t*>(entries.data());
+  return reinterpret_cast<const Entry*>(tables.keep({numbers, numbers + 3 * entries.size()}));
+}
 
 /// [rows, cells] with cells one after the other.
 bool has_dense_rows(const View& v) { return v.shape[1] <= 1 || v.strides[1] == 1; }
@@ -38,15 +44,15 @@ void Lowering::lower_gates(int id, const View& to, std::vector<View> in, bool ac
   p.gate_stride = of_gates.strides[0];
   p.dx_stride = out.strides[0];
   p.accumulate = accumulate;
-  if (std::max(p.wires * p.x_stride, p.gates * p.gate_stride) > std::numeric_limits<std::int32_t>::max())
+  if (std::max({p.wires * p.x_stride, p.gates * p.gate_stride, p.wires * p.dx_stride}) >
+      std::numeric_limits<std::int32_t>::max())
     fail(n.where, "gates: " + to_string(graph_[n.inputs[0]].spec) + " is too large");
   std::vector<View> operands{out};
   operands.insert(operands.end(), in.begin(), in.end());
   if (n.op == Op::gates_grad_x) {
     const GateUses uses = uses_of(wiring, p);
-    const auto* numbers = reinterpret_cast<const std::int32_t*>(uses.uses.data());
-    p.first_use = emit_.tables().keep(uses.first_use);
-    p.uses = reinterpret_cast<const GateUse*>(emit_.tables().keep({numbers, numbers + 3 * uses.uses.size()}));
+    p.used = kept(emit_.tables(), uses.used);
+    p.uses = kept(emit_.tables(), uses.uses);
     emit_.call(find_gates_grad_x(out.dtype, emit_.target()), p, operands, "gates_grad_x");
   } else {
     p.wiring = emit_.tables().keep(wire_offsets(wiring, p.x_stride));
