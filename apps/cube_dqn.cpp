@@ -113,9 +113,11 @@ class QCube : public CubeLearner {
     choose();
     for (std::size_t i = 0; i < cubes_.size(); ++i) {
       const std::int32_t from = cubes_[i].state;
+      const auto keep = [&](const Entry& e) { replay_.add(e); };
+      if (chance_[i] && settings_.cut_at_chance) windows_[i].cut(from, keep);
       const rl::Outcome outcome = cubes_[i].step(moves_of_[i], settings_.max_moves);
       ++moves_;
-      windows_[i].add(from, moves_of_[i], outcome, cubes_[i].state, [&](const Entry& e) { replay_.add(e); });
+      windows_[i].add(from, moves_of_[i], outcome, cubes_[i].state, keep);
       if (outcome.over()) end_episode(cubes_[i], outcome.terminal);
     }
     if (replay_.size() < settings_.warm_up) return;
@@ -158,10 +160,12 @@ class QCube : public CubeLearner {
     states_.clear();
     for (const CubeEpisode& c : cubes_) states_.push_back(c.state);
     moves_of_.resize(cubes_.size());
+    chance_.clear();
     const double epsilon = settings_.noisy ? 0 : epsilon_.at(episodes_);
     bool greedy = false;
     for (std::uint8_t& m : moves_of_) {
       const bool chance = rng_.uniform() < epsilon;
+      chance_.push_back(chance);
       m = chance ? static_cast<std::uint8_t>(rng_.below(kMoves)) : kGreedy;
       greedy = greedy || !chance;
     }
@@ -255,8 +259,8 @@ class QCube : public CubeLearner {
   std::vector<Window> windows_;
   std::vector<std::int64_t> entries_;
   std::vector<std::int32_t> from_, to_, states_;
-  std::vector<std::uint8_t> moves_of_;
-  std::vector<std::uint8_t> recent_;  // outcomes of the last episodes, a ring
+  std::vector<std::uint8_t> moves_of_, chance_;  // of each cube: its move, and whether that is a random one
+  std::vector<std::uint8_t> recent_;             // outcomes of the last episodes, a ring
   std::int64_t episodes_ = 0, moves_ = 0, updates_ = 0, losses_ = 0;
   double loss_ = 0;
 };

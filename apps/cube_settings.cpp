@@ -60,6 +60,7 @@ const std::vector<NamedField<S>>& cube_fields() {
       number_field<S, std::int64_t>("environments", &S::environments, 1, 4096, "dqn: cubes that act at once"),
       number_field<S, std::int64_t>("max-moves", &S::max_moves, 1, 10'000, "dqn: moves of an episode"),
       number_field<S, std::int64_t>("n-step", &S::n_step, 1, 100, "dqn: steps of a return"),
+      yes_no_field("cut-at-chance", &S::cut_at_chance, "dqn: a return ends before a random move"),
       number_field("gamma", &S::gamma, 0.0, 1.0, "dqn: discount"),
       yes_no_field("double", &S::double_q, "dqn: the online net chooses, the target net judges"),
       number_field("tau", &S::tau, 1e-9, 1.0, "dqn: of a sync; below 1 after every step"),

@@ -39,6 +39,7 @@ struct CubeSettings {
 
   // Q-learning.
   std::int64_t episodes = 5000, environments = 1, max_moves = 50, n_step = 3;
+  bool cut_at_chance = true;  // returns end before a random move
   double gamma = 0.99;
   bool double_q = true;
   double tau = 0.01;

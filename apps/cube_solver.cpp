@@ -24,7 +24,11 @@ const std::vector<std::uint8_t>& cube_distances() {
 
 CubeJudge::CubeJudge(const CubeSettings& settings, const rl::Net& net, std::int64_t batch,
                      const CompileOptions& options)
-    : q_(settings.method == "dqn"), symmetry_(!q_ && settings.symmetry), batch_(batch), encoder_(settings) {
+    : q_(settings.method == "dqn"),
+      symmetry_(!q_ && settings.symmetry),
+      pairs_(!q_ && settings.classes),
+      batch_(batch),
+      encoder_(settings) {
   const Spec input = net.options().input.spec(batch);
   input_ = Array::zeros(input.shape, input.dtype);
   step_ = compile(

@@ -82,24 +82,44 @@ TEST(CubeCensus, OfAPerfectPolicyIsPerfect) {
   EXPECT_EQ(c.moves[11], 1350852);
 }
 
+/// A move from a state to one farther away, or -1.
+int move_away(std::int32_t state) {
+  const auto& distance = cube_distances();
+  for (int m = 0; m < PocketCube::kMoves; ++m) {
+    const std::int32_t to = PocketCube::get().turn(state, m);
+    if (distance[static_cast<std::size_t>(to)] > distance[static_cast<std::size_t>(state)]) return m;
+  }
+  return -1;
+}
+
 TEST(CubeCensus, CountsCirclesDetoursAndWhatABeamSaves) {
   const PocketCube& cube = PocketCube::get();
+  const auto& distance = cube_distances();
   auto net = perfect();
-  // From R the policy turns on: R2, R', solved: two moves more than needed. From U and U' it goes round in circles.
-  const std::int32_t r = cube.turn(0, 0), r2 = cube.turn(r, 0), u = cube.turn(0, 2), u2 = cube.turn(u, 2);
-  net.moves[static_cast<std::size_t>(r)] = 0;
-  net.moves[static_cast<std::size_t>(r2)] = 0;
-  net.moves[static_cast<std::size_t>(u)] = 2;
-  net.moves[static_cast<std::size_t>(u2)] = 3;
-  const FullCensus c = census(net, cube_distances(), 20, 1);
-  EXPECT_EQ(c.by_distance[1].states, 6);
-  EXPECT_EQ(c.by_distance[1].solved, 5);
-  EXPECT_EQ(c.by_distance[1].optimal, 4);
-  EXPECT_EQ(c.by_distance[1].excess, 2);
-  EXPECT_EQ(c.by_distance[1].worst, 2);
-  EXPECT_LT(c.all.solved, c.all.states);
-  const FullCensus beam = census(net, cube_distances(), 20, 4);
-  EXPECT_EQ(beam.searched, c.all.states - c.all.solved);
+  // Far away, where few ways lead through: one state of distance 13 goes on to 14, from where the policy comes back by
+  // another way (two moves more than needed) or by the same one (a circle). The net's moves are made so.
+  int detours = 0, circles = 0;
+  for (std::int32_t s = 0; s < PocketCube::kStates && detours + circles < 2; ++s) {
+    const int away = distance[static_cast<std::size_t>(s)] == 13 ? move_away(s) : -1;
+    if (away < 0) continue;
+    const std::int32_t far = cube.turn(s, away);
+    const bool back = cube.turn(far, net.moves[static_cast<std::size_t>(far)]) == s;
+    if (back ? circles > 0 : detours > 0) continue;
+    net.moves[static_cast<std::size_t>(s)] = static_cast<std::uint8_t>(away);
+    (back ? circles : detours) = 1;
+  }
+  ASSERT_EQ(detours, 1);
+  ASSERT_EQ(circles, 1);
+  const FullCensus c = census(net, distance, 20, 1);
+  const std::int64_t failed = c.all.states - c.all.solved;
+  EXPECT_GE(failed, 2);
+  EXPECT_LT(failed, 20);
+  EXPECT_EQ(c.by_distance[12].optimal, c.by_distance[12].states);
+  EXPECT_EQ(c.by_distance[13].worst, 2);
+  EXPECT_EQ(c.by_distance[13].excess, 2);
+  EXPECT_GE(c.moves[15], 1);
+  const FullCensus beam = census(net, distance, 20, 4);
+  EXPECT_EQ(beam.searched, failed);
   EXPECT_EQ(beam.all.solved, PocketCube::kStates);
 }
 

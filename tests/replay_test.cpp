@@ -151,6 +151,25 @@ TEST(NStep, WhatWasCutOffStillHasAValue) {
   EXPECT_EQ(all[3].to, 4);
 }
 
+TEST(NStep, WindowsAreCutBeforeARandomMove) {
+  NStep<int> window(3, 0.5);
+  Steps all;
+  const auto keep = [&](const Transition<int>& t) { all.push_back(t); };
+  window.add(0, 0, Outcome{1, false, false}, 1, keep);
+  window.add(1, 0, Outcome{2, false, false}, 2, keep);
+  EXPECT_TRUE(all.empty());
+  window.cut(2, keep);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].reward, 1 + 1);
+  EXPECT_EQ(all[0].discount, 0.25f);
+  EXPECT_EQ(all[0].to, 2);
+  EXPECT_EQ(all[1].reward, 2);
+  EXPECT_EQ(all[1].discount, 0.5f);
+  window.add(2, 0, Outcome{4, true, false}, 3, keep);
+  EXPECT_EQ(all[2].from, 2);
+  EXPECT_EQ(all[2].discount, 0);
+}
+
 TEST(NStep, OneStepIsPlain) {
   const Steps all = windows(1, {1, 2}, true);
   EXPECT_EQ(all[0].reward, 1);

@@ -123,6 +123,12 @@ class NStep {
   };
   NStep(int n, double gamma) : n_(static_cast<std::size_t>(n)), gamma_(gamma) {}
 
+  /// Before a step whose action was chance: what it leads to says nothing about the actions before it, so their windows
+  /// are closed here (as in Watkins's Q(lambda)).
+  template <class Emit>
+  void cut(const Observation& at, Emit emit) {
+    while (!open_.empty()) close_first(at, false, emit);
+  }
   template <class Emit>
   void add(const Observation& from, int action, const Outcome& outcome, const Observation& to, Emit emit) {
     open_.push_back({from, action, outcome.reward});
