@@ -89,15 +89,19 @@ Tensor AutomatonRun::rollout(const logic::Automaton::Rule& rule, const Tensor& s
       {start}, recompute)[0];
 }
 
-/// Soft gates whose logits are multiplied: the sharper, the nearer to the hard circuit.
-logic::Automaton::Rule AutomatonRun::sharpened_rule(const Tensor& sharpness) const {
-  const Tensor factor = reshape(sharpness, {1, 1});
-  auto sharpened = [&](const std::vector<logic::Layer>& layers) {
+/// Soft gates nearer to hard ones: logits are multiplied, and shaken by noise that only decided gates do not feel.
+logic::Automaton::Rule AutomatonRun::shaken_rule(const Tensor& sharpness, const Tensor& shaking) const {
+  auto near_hard = [&](const std::vector<logic::Layer>& layers) {
     std::vector<Tensor> all;
-    for (const logic::Layer& layer : layers) all.push_back(gate_coefficients(Tensor(layer.logits) * factor));
+    for (const logic::Layer& layer : layers) {
+      Tensor logits = Tensor(layer.logits) * reshape(sharpness, {1, 1});
+      if (settings_.shake > 0)
+        logits = logits + reshape(shaking, {1, 1}) * random_.normal(logits.shape(), logits.dtype());
+      all.push_back(gate_coefficients(logits));
+    }
     return all;
   };
-  return {sharpened(automaton_.perception()), sharpened(automaton_.update())};
+  return {near_hard(automaton_.perception()), near_hard(automaton_.update())};
 }
 
 Tensor AutomatonRun::loss_of(const Tensor& last, const Tensor& target) const {
@@ -108,15 +112,17 @@ void AutomatonRun::compile_steps(int threads, int lanes) {
   const DType dtype = dtype_of(settings_);
   const auto size = settings_.height * settings_.width;
   auto specs = [&](std::int64_t grids) {
-    return std::vector<Spec>{
-        {dtype, {settings_.channels, grids * size}}, {dtype, {task_.target_channels(), grids * size}}, {dtype, {}}};
+    return std::vector<Spec>{{dtype, {settings_.channels, grids * size}},
+                             {dtype, {task_.target_channels(), grids * size}},
+                             {dtype, {}},
+                             {dtype, {}}};
   };
   const Recompute recompute = settings_.memory == "recompute" ? Recompute::yes : Recompute::no;
   const std::vector<State> parameters = automaton_.parameters();
   CompileOptions options{settings_.task, threads, lanes};
   train_ = compile(
       [&](const std::vector<Tensor>& in) {
-        const Tensor loss = loss_of(rollout(sharpened_rule(in[2]), in[0], recompute), in[1]);
+        const Tensor loss = loss_of(rollout(shaken_rule(in[2], in[3]), in[0], recompute), in[1]);
         if (settings_.accumulate == 1) {
           adam_.minimize(loss, parameters);
           return std::vector<Tensor>{loss};
@@ -163,10 +169,11 @@ AutomatonRun::Look AutomatonRun::look(int batches) {
 /// One update; the mean squared error of its batches.
 double AutomatonRun::run_update() {
   const Array sharpness = Array::full({}, sharpness_, dtype_of(settings_));
+  const Array shaking = Array::full({}, shaking_, dtype_of(settings_));
   double sum = 0, count = 0;
   for (std::int64_t i = 0; i < settings_.accumulate; ++i) {
     const auto b = task_.batch(static_cast<std::uint64_t>(done_ * settings_.accumulate + i), settings_.batch);
-    sum += train_(b.start, b.target, sharpness)[0].astype(DType::f64).item<double>();
+    sum += train_(b.start, b.target, sharpness, shaking)[0].astype(DType::f64).item<double>();
     count += static_cast<double>(b.target.count());
   }
   if (settings_.accumulate > 1) apply_();
@@ -179,8 +186,10 @@ void AutomatonRun::begin_again() {
   ++restarts_;
   begun_ = best_at_ = done_;
   sharpness_ = 1;
+  shaking_ = 0;
   recent_ = best_ = 0.25;
   logic::AutomatonOptions fresh = options_of(settings_);
+  fresh.start.noise = std::max(fresh.start.noise, 0.5);  // or it would begin exactly as before
   fresh.seed += 0x9e3779b97f4a7c15 * static_cast<std::uint64_t>(restarts_);
   const std::vector<State> from = logic::Automaton(fresh).parameters(), to = automaton_.parameters();
   for (std::size_t i = 0; i < to.size(); ++i) State(to[i]).set(from[i].value());
@@ -194,9 +203,11 @@ void AutomatonRun::follow(double error) {
     best_ = recent_;
     best_at_ = done_;
   }
-  // The learning rate stays as it is: the restless logits of a sharp softmax are what ends ties between functions.
-  constexpr double kSharpest = 30;
-  if (recent_ < settings_.solved) sharpness_ = std::min(kSharpest, sharpness_ * (1 + settings_.sharpen));
+  constexpr double kSharpest = 30, kMostShaking = 2;
+  if (recent_ < settings_.solved) {
+    sharpness_ = std::min(kSharpest, sharpness_ * (1 + settings_.sharpen));
+    shaking_ = std::min(kMostShaking, shaking_ + settings_.shake);
+  }
   if (settings_.patience > 0 && done_ - best_at_ >= settings_.patience) begin_again();
 }
 
@@ -207,13 +218,8 @@ Outcome AutomatonRun::train(const AutomatonWatch& watch) {
     follow(run_update());
     seconds_ = before + now() - start;
     const double rate = static_cast<double>(done_ - first) / std::max(1e-9, now() - start);
-    AutomatonProgress p{done_,
-                        settings_.updates,
-                        recent_,
-                        last_hard_,
-                        sharpness_,
-                        rate,
-                        static_cast<double>(settings_.updates - done_) / rate};
+    AutomatonProgress p{done_,      settings_.updates, recent_, last_hard_,
+                        sharpness_, shaking_,          rate,    static_cast<double>(settings_.updates - done_) / rate};
     const bool near = recent_ < 0.1;
     if (done_ % (near ? kPointEvery : 5 * kPointEvery) == 0 || done_ == settings_.updates) {
       const Look found = look(kLookBatches);
@@ -245,8 +251,8 @@ void AutomatonRun::save(const std::string& path) const {
   m["windrow.app"] = "automaton";
   m["lanes"] = std::to_string(train_.facts().lanes);
   m["done"] = std::to_string(done_);
-  m["so_far"] = fmt::format("{} {} {} {} {} {} {} {} {}", begun_, restarts_, looks_, sharpness_, recent_, best_,
-                            best_at_, last_hard_, seconds_);
+  m["so_far"] = fmt::format("{} {} {} {} {} {} {} {} {} {}", begun_, restarts_, looks_, sharpness_, shaking_, recent_,
+                            best_, best_at_, last_hard_, seconds_);
   std::string points;
   for (const LossPoint& p : history_) points += fmt::format("{} {} {};", p.update, p.soft, p.hard);
   m["history"] = points;
@@ -260,9 +266,9 @@ void AutomatonRun::load(const std::string& path) {
   if (found == m.end() || done < 0) throw Error(path + ": its metadata does not say how far the run was");
   std::istringstream in(found->second);
   std::int64_t begun = 0, restarts = 0, looks = 0, best_at = 0;
-  double sharpness = 0, recent = 0, best = 0, last_hard = 0, seconds = 0;
-  if (!(in >> begun >> restarts >> looks >> sharpness >> recent >> best >> best_at >> last_hard >> seconds))
-    throw Error(fmt::format("{}: metadata: so_far is '{}', expected nine numbers", path, found->second));
+  double sharpness = 0, shaking = 0, recent = 0, best = 0, last_hard = 0, seconds = 0;
+  if (!(in >> begun >> restarts >> looks >> sharpness >> shaking >> recent >> best >> best_at >> last_hard >> seconds))
+    throw Error(fmt::format("{}: metadata: so_far is '{}', expected ten numbers", path, found->second));
   std::vector<LossPoint> history = history_of(m, path);
   load_checkpoint(path, states());
   done_ = done;
@@ -270,6 +276,7 @@ void AutomatonRun::load(const std::string& path) {
   restarts_ = restarts;
   looks_ = looks;
   sharpness_ = sharpness;
+  shaking_ = shaking;
   recent_ = recent;
   best_ = best;
   best_at_ = best_at;

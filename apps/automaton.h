@@ -31,8 +31,9 @@ struct AutomatonSettings {
   double fire = 1;                                   // the share of cells that take their new state in each step
   double lr = 0.05, weight_decay = 0, beta2 = 0.99, clip = 100;
   double pass = 6;            // the logit of pass-through at the start
-  double noise = 0.5;         // deviation of all logits at the start
+  double noise = 0;           // deviation of all logits at the start
   double sharpen = 0.005;     // while the soft loss is low, the sharpness of the softmax grows by this share an update
+  double shake = 0;           // while the soft loss is low, noise on the logits grows by this much an update
   double solved = 0.06;       // what "low" is: the mean squared error
   std::int64_t patience = 0;  // updates without a fall of the loss after which a run begins again; 0: never
   std::string memory = "recompute";  // or "keep": all activations of all steps
@@ -77,6 +78,7 @@ struct AutomatonProgress {
   std::int64_t update, updates;
   double soft, hard;  // mean squared error; hard is that of the last look
   double sharpness;   // what logits are multiplied with
+  double shaking;     // deviation of the noise on them
   double rate, seconds_left;
 };
 
@@ -120,7 +122,7 @@ class AutomatonRun {
 
  private:
   Tensor rollout(const logic::Automaton::Rule& rule, const Tensor& start, Recompute recompute);
-  logic::Automaton::Rule sharpened_rule(const Tensor& sharpness) const;
+  logic::Automaton::Rule shaken_rule(const Tensor& sharpness, const Tensor& shaking) const;
   Tensor loss_of(const Tensor& last, const Tensor& target) const;
   void compile_steps(int threads, int lanes);
   double run_update();
@@ -136,7 +138,7 @@ class AutomatonRun {
   std::vector<State> sums_;  // of gradients, when they are accumulated
   Step train_, apply_, hard_;
   std::int64_t done_ = 0, begun_ = 0, restarts_ = 0, looks_ = 0;
-  double sharpness_ = 1, recent_ = 0.25, best_ = 0.25, last_hard_ = 1, seconds_ = 0;
+  double sharpness_ = 1, shaking_ = 0, recent_ = 0.25, best_ = 0.25, last_hard_ = 1, seconds_ = 0;
   std::int64_t best_at_ = 0;
   std::vector<LossPoint> history_;
 };

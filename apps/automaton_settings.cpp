@@ -73,6 +73,7 @@ const std::vector<Field>& fields() {
       numeric("pass", &S::pass, -100.0, 100.0),
       numeric("noise", &S::noise, 0.0, 100.0),
       numeric("sharpen", &S::sharpen, 0.0, 1.0),
+      numeric("shake", &S::shake, 0.0, 1.0),
       numeric("solved", &S::solved, 0.0, 1.0),
       numeric<std::int64_t>("patience", &S::patience, 0, 100'000'000),
       one_of("memory", &S::memory, {"recompute", "keep"}),
@@ -185,6 +186,7 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
   }
   if (task == "life") {
     s.pass = 8;
+    s.noise = 0.5;
     s.batch = 64;
     s.lr = 0.02;
     s.solved = 0.003;

@@ -204,6 +204,7 @@ const Setting kSettings[] = {
     {"pass", "X", "Logit of pass-through at the start"},
     {"noise", "X", "Deviation of all logits at the start"},
     {"sharpen", "X", "Growth of the sharpness an update while the soft loss is low; 0: none"},
+    {"shake", "X", "Growth of the noise on all logits an update while the soft loss is low; 0: none"},
     {"solved", "X", "What low is"},
     {"patience", "N", "Updates without progress after which a run begins again with new logits; 0: never"},
     {"memory", "recompute|keep", "Compute gates again going back, or keep all activations"},
