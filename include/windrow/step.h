@@ -24,7 +24,7 @@ struct CompileOptions {
   int lanes = 0;
   bool profile = false;  // from the first run on; see Step::profile
   /// "sse4", "avx2" or "avx512"; empty: WINDROW_SIMD, else the best this machine has.
-  std::string simd;
+  std::string simd = {};
 };
 
 /// Sizes and times of a plan, for tables and tests.
