@@ -11,7 +11,7 @@ define configure
 @[ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) $(GENERATOR)
 endef
 
-.PHONY: help deps build run test debug asan tsan format format-check tidy bench bench-peers install clean
+.PHONY: help deps build run test debug asan tsan format format-check tidy bench bench-peers guard guard-update install clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -59,8 +59,16 @@ tidy: build  ## clang-tidy over the library and the program
 bench: build  ## windrow bench; CASES="..." for some
 	build/windrow bench $(CASES)
 
-bench-peers: build  ## beside PyTorch and JAX (needs ../shared/peers)
-	scripts/bench-peers.sh $(CASES)
+bench-peers: build  ## beside PyTorch, JAX and others (installs them into bench/peers/venv); CASES="..." for some
+	bench/peers/run $(CASES)
+
+guard: build  ## instruction counts of the main steps against bench/instructions.json
+	@scripts/install-deps.sh valgrind
+	scripts/guard.py
+
+guard-update: build  ## record the instruction counts of today
+	@scripts/install-deps.sh valgrind
+	scripts/guard.py --update
 
 install: build  ## install into PREFIX (/usr/local)
 	cmake --install build --prefix $(PREFIX)

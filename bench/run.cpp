@@ -109,11 +109,12 @@ std::string check_by_oracle(Step& step, const std::vector<Array>& arguments, dou
       return wrong;
   for (std::size_t i = 0; i < wanted.updates.size(); ++i) {
     const auto& variable = *graph[graph.updates[i].state].variable;
-    // Adam's first step is lr * g / |g|: where g is nearly 0 its last bits decide. The moments are compared closely.
+    // Adam's first step is lr * g / |g|: where g is nearly 0 its last bits decide, down to the sign, which makes 2 lr.
+    // The moments are compared closely.
     const bool moment =
         variable.name.find("mean") != std::string::npos || variable.name.find("square") != std::string::npos;
     if (auto wrong =
-            difference("state " + variable.name, variable.value, wanted.updates[i], tolerance, moment ? 0 : 1e-4);
+            difference("state " + variable.name, variable.value, wanted.updates[i], tolerance, moment ? 0 : 2e-3);
         !wrong.empty())
       return wrong;
   }
@@ -206,6 +207,22 @@ int run_once(const std::string& name, int threads, Clock::time_point start) {
   const nlohmann::ordered_json line{
       {"case", name}, {"first_step_ms", seconds_since(start) * 1e3}, {"compile_ms", p.step.facts().compile_ms}};
   fmt::print("{}\n", line.dump());
+  return 0;
+}
+
+/// A function of its own: callgrind counts the instructions while it runs (--toggle-collect).
+[[gnu::noinline]] void counted_runs(Step& step, int runs) {
+  for (int i = 0; i < runs; ++i) step.again();
+}
+
+int run_counted(const std::vector<std::string>& names, int threads, int runs) {
+  for (const Case& c : choose(names)) {
+    Prepared p = c.prepare(threads);
+    std::vector<const Array*> list;
+    for (const Array& a : p.arguments) list.push_back(&a);
+    p.step.run(list);
+    counted_runs(p.step, runs);
+  }
   return 0;
 }
 

@@ -42,10 +42,15 @@ void add_bench(CLI::App& app, int& exit_code) {
       ->type_name("NAME,...");
   bench->add_option("--svg", options->svg, "Write that comparison as bars")->type_name("FILE");
   auto serve = std::make_shared<bool>(false);
+  auto runs = std::make_shared<int>(0);
+  bench->add_option("--runs", *runs, "Run each case so many times and time nothing (for scripts/guard.py)")
+      ->check(CLI::Range(1, 1000000));
   bench->add_flag("--serve", *serve, "Read lines `CASE SECONDS`, answer each with a line of JSON (for bench/peers)");
-  bench->callback([options, list, once, serve, &exit_code] {
+  bench->callback([options, list, once, serve, runs, &exit_code] {
     if (*list)
       exit_code = wr::bench::list();
+    else if (*runs > 0)
+      exit_code = wr::bench::run_counted(options->names, options->threads, *runs);
     else if (*serve)
       exit_code = wr::bench::serve(options->threads);
     else if (!once->empty())

@@ -87,8 +87,7 @@ void add_profile(CLI::App& app, int& exit_code, const std::function<int(const st
        "Write it to a file: .html (flame graph, timeline, memory), .trace.json (Perfetto), .json (for diff), .txt; "
        "may be given several times")
       ->type_name("FILE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->allow_extra_args(false);
   c->add_option("--top", o->top, "Rows of each table")->check(CLI::Range(1, 10000))->capture_default_str();
   c->prefix_command();
   c->footer(

@@ -159,6 +159,7 @@ def main():
         whole = json.loads(path.read_text()) if path.exists() else {}
         whole.setdefault("machine", {}).update(machine())
         whole.setdefault("versions", {}).update(versions)
+        whole["method"] = f"--seconds {options.seconds:g} --rounds {options.rounds}"
         for case, row in results.items():
             whole.setdefault("cases", {}).setdefault(case, {}).update(row)
         temporary = path.with_suffix(".tmp")

@@ -109,7 +109,7 @@ struct Profile {
   };
   /// What bounds the step, and what to do.
   struct Bottleneck {
-    std::string kind;   // "compute", "memory", "barrier", "parallelism", "batch", "input", "overhead"
+    std::string kind;   // "compute", "memory", "barrier", "parallelism", "batch", "input", "overhead", "machine"
     std::string where;  // "train.cpp:42 einsum"
     std::string text;   // a sentence for people
     std::string advice;
@@ -118,11 +118,12 @@ struct Profile {
 
   std::string name, machine, simd, date;
   int threads = 1, lanes = 1, phases = 1;
-  int cores = 1;                        // this process may use
-  std::int64_t runs = 0, recorded = 0;  // of which recorded in full
-  int every = 1;                        // one run in so many is recorded in full
-  double run_us = 0, min_us = 0, max_us = 0;
-  double between_us = 0;                           // from one run to the next, outside the step
+  std::int64_t batch = 0;                     // the leading size that all arguments with axes share; 0: there is none
+  int cores = 1;                              // this process may use
+  std::int64_t runs = 0, recorded = 0;        // of which recorded in full
+  int every = 1;                              // one run in so many is recorded in full
+  double run_us = 0, min_us = 0, max_us = 0;  // short runs are not all timed
+  double between_us = 0;                      // from one run to the next, outside the step
   double compile_ms = 0, flops = 0, overhead = 0;  // estimated share of the time that recording took
   Roofline roof;
   std::vector<Kernel> kernels;  // in order of execution

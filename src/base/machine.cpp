@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <string_view>
+
+#include "windrow/error.h"
 
 namespace wr {
 namespace {
@@ -86,6 +89,22 @@ std::int64_t cache_size(int level, int sysconf_name) {
   return std::max<std::int64_t>(sysconf(sysconf_name), 0);
 }
 
+/// WINDROW_CACHES=48K,2M: plan as on a machine with these L1 and L2. The same plan gives the same bits and the same
+/// number of instructions wherever it is made.
+bool caches_from_environment(Machine& m) {
+  const char* text = std::getenv("WINDROW_CACHES");  // NOLINT(concurrency-mt-unsafe)
+  if (text == nullptr || *text == '\0') return false;
+  const std::string sizes = text;
+  const auto comma = sizes.find(',');
+  if (comma != std::string::npos) {
+    m.l1d = parse_size(sizes.substr(0, comma));
+    m.l2 = parse_size(sizes.substr(comma + 1));
+  }
+  if (m.l1d < 1024 || m.l2 < m.l1d)
+    throw Error("WINDROW_CACHES must be the sizes of L1 and L2, such as 48K,2M; it is \"" + sizes + "\"");
+  return true;
+}
+
 void detect_caches(Machine& m) {
 #if defined(_SC_LEVEL1_DCACHE_SIZE)
   m.l1d = cache_size(1, _SC_LEVEL1_DCACHE_SIZE);
@@ -93,7 +112,7 @@ void detect_caches(Machine& m) {
   m.l3 = cache_size(3, _SC_LEVEL3_CACHE_SIZE);
   if (const long line = sysconf(_SC_LEVEL1_DCACHE_LINESIZE); line > 0) m.cache_line = line;
 #endif
-  if (m.l1d > 0 && m.l2 > 0) return;
+  if (caches_from_environment(m) || (m.l1d > 0 && m.l2 > 0)) return;
   m.caches_assumed = true;
   m.l1d = 32 << 10;
   m.l2 = 512 << 10;

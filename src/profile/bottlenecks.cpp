@@ -31,6 +31,7 @@ class Search {
   std::vector<Bottleneck> run() {
     if (p_.run_us <= 0 || busy_ <= 0) return {};
     input();
+    disturbed();
     too_few_threads();
     too_few_lanes();
     uneven();
@@ -48,14 +49,6 @@ class Search {
   /// What saving so much of the threads' work would save of the run.
   double of_run(double work_us) const { return work_us / p_.threads / p_.run_us; }
 
-  /// Rows of the region along the batch: the one with the most work that is cut into rows.
-  std::int64_t batch() const {
-    const Profile::Region* main = nullptr;
-    for (const auto& r : p_.regions)
-      if (!r.flat && (!main || r.us > main->us)) main = &r;
-    return main ? main->extent : 0;
-  }
-
   void input() {
     const double share = p_.between_us / (p_.run_us + p_.between_us);
     if (share < 0.2) return;
@@ -69,6 +62,17 @@ class Search {
         "results "
         "less often.",
         share);
+  }
+
+  /// What a run takes at best against what it takes: the rest is other programs.
+  void disturbed() {
+    const double share = 1 - p_.min_us / p_.run_us;
+    if (share < 0.4) return;
+    add("machine", "the whole step",
+        fmt::format(
+            "A run takes {:.1f} us, but {:.1f} us at best: other programs use these cores, or the clock changes.",
+            p_.run_us, p_.min_us),
+        "Stop them, or use fewer threads than cores: lanes wait for one another.", share);
   }
 
   void too_few_threads() {
@@ -89,8 +93,8 @@ class Search {
             "The plan has {} lane{}, the machine {} cores: {}.", p_.lanes, p_.lanes == 1 ? "" : "s", p_.cores,
             small ? "there is too little work to share, or it cannot be cut into rows"
                   : "what would cross between cores was estimated to cost more than it saves, or lanes were fixed"),
-        batch() > 0 && small ? "A larger batch gives each core enough to do; or run several steps at once."
-                             : "Leave CompileOptions::lanes at 0, or see describe() for values that every row needs.",
+        p_.batch > 0 && small ? "A larger batch gives each core enough to do; or run several steps at once."
+                              : "Leave CompileOptions::lanes at 0, or see describe() for values that every row needs.",
         kSharedWell * (1 - static_cast<double>(p_.lanes) / p_.cores) * (small ? 0.3 : 0.5));
   }
 
@@ -175,7 +179,7 @@ class Search {
   void small_calls() {
     double small = 0, thin = 0, small_roof = 0, thin_roof = 0;
     const Kernel* longest = nullptr;
-    const std::int64_t rows = batch();
+    const std::int64_t rows = p_.batch;
     for (const auto& k : p_.kernels) {
       const bool product =
           k.op == "einsum" && k.bound != "compute" && rows > 0 && rows < kTinyBatch && k.of_roof() < kWellDone;

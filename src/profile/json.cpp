@@ -72,7 +72,8 @@ void fields(Profile::Bottleneck& x, V&& v) {
 template <class V>
 void fields(Profile& x, V&& v) {
   v("name", x.name), v("machine", x.machine), v("simd", x.simd), v("date", x.date), v("threads", x.threads);
-  v("lanes", x.lanes), v("phases", x.phases), v("cores", x.cores), v("runs", x.runs), v("recorded", x.recorded);
+  v("lanes", x.lanes), v("phases", x.phases), v("cores", x.cores), v("batch", x.batch), v("runs", x.runs),
+      v("recorded", x.recorded);
   v("every", x.every), v("run_us", x.run_us), v("min_us", x.min_us), v("max_us", x.max_us);
   v("between_us", x.between_us), v("compile_ms", x.compile_ms), v("flops", x.flops), v("overhead", x.overhead);
   v("roof", x.roof), v("bottlenecks", x.bottlenecks), v("kernels", x.kernels), v("thread_times", x.thread_times);

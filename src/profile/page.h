@@ -122,8 +122,9 @@ function timeline(p, parent) {
   let begin = 0, all = 0;
   for (const e of p.timeline) all = Math.max(all, e[4]);
   const starts = p.timeline.filter(e => e[2] === -2 && e[0] === 0).map(e => e[3]);
-  let end = starts.length > 1 ? starts[1] : all;
   if (starts.length) begin = starts[0];
+  let end = begin;  // at first, the first run that was recorded
+  for (const e of p.timeline) if (starts.length < 2 || e[3] < starts[1]) end = Math.max(end, e[4]);
   const paint = () => {
     svg.replaceChildren();
     const scale = W / (end - begin), step = Math.pow(10, Math.floor(Math.log10((end - begin) / 4)));

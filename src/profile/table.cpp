@@ -67,8 +67,9 @@ std::string header(const Profile& p) {
                   p.lanes == 1 ? "" : "s", p.simd, p.machine);
   out += fmt::format("  {:.2f} us between runs, {:.2g} array allocations each time; {:.1f} GFLOP/s; ", p.between_us,
                      p.memory.allocations_per_run, p.run_us > 0 ? p.flops / p.run_us / 1e3 : 0);
-  out += p.every > 1 ? fmt::format("one run in {} recorded in full ({})\n", p.every, p.recorded)
-                     : fmt::format("{} runs recorded in full\n", p.recorded);
+  out += p.every > 1 ? fmt::format("one run in {} recorded in full ({})", p.every, p.recorded)
+                     : fmt::format("{} runs recorded in full", p.recorded);
+  out += fmt::format(", which takes about {:.1f} %\n", 100 * p.overhead);
   out += fmt::format("  this machine, one core: {:.0f} GFLOP/s f32, {:.0f} f64", p.roof.gflops_f32, p.roof.gflops_f64);
   for (const auto& level : p.roof.levels) out += fmt::format(", {} {:.0f} GB/s", level.name, level.gbs);
   return out + "\n";
@@ -162,7 +163,7 @@ std::string Profile::bottleneck_report() const {
     out +=
         fmt::format("  {:<12} {}\n               {}\n               {} Estimated gain: {}.\n", b.kind, b.where, b.text,
                     b.advice, b.gain < 0.005 ? "none" : fmt::format("{:.0f} % of a run's time", 100 * b.gain));
-  if (cuts.empty()) return out;
+  if (cuts.empty() || lanes == 1) return out;
   out += "what ended strips (a barrier stands before what reads it)\n";
   std::size_t shown = 0;
   for (const Cut& c : cuts) {

@@ -31,16 +31,22 @@ class Cuts {
 
  private:
   const plan::Placement& place(int id) const { return s_.place[static_cast<std::size_t>(id)]; }
+  int behind(int id) const {
+    while (ir::is_view(g_[id].op)) id = g_[id].inputs[0];
+    return id;
+  }
   bool shared(int phase, int id) const {
     const auto& list = s_.phases[static_cast<std::size_t>(phase)].shared;
     return std::find(list.begin(), list.end(), id) != list.end();
   }
 
   void visit(int phase, const plan::Region& region, const plan::Member& m, int k) {
+    // What reads the sum, or the view, is what waits.
+    if (g_[m.node].op == Op::lane_sum || ir::is_view(g_[m.node].op)) return;
     const int in = g_[m.node].inputs[static_cast<std::size_t>(k)];
-    const bool along = g_[m.node].op != Op::lane_sum &&
-                       plan::aligned_axis(g_, m.node, k, m.axis) != plan::kNotAligned &&
-                       plan::aligned_axis(g_, m.node, k, m.axis) == place(in).axis && !shared(phase, in);
+    const int axis = plan::aligned_axis(g_, m.node, k, m.axis);
+    const bool along =
+        axis != plan::kNotAligned && axis == place(in).axis && g_[behind(in)].op != Op::lane_sum && !shared(phase, in);
     if (along) return;  // it goes on row by row: something else made it wait
     std::set<int> seen;
     trace(phase, region, m.node, in, seen);
@@ -66,9 +72,10 @@ class Cuts {
     Profile::Cut& cut = found_[key];
     cut.bytes += static_cast<double>(m.spec.shape.count()) * static_cast<double>(size_of(m.spec.dtype));
     const bool total = plan::is_total(place(maker).axis);
-    // Rows of the same batch that wait for a value of the whole batch: that is how the step was written.
-    const bool needed =
-        r.gradient == m.gradient ? region.extent != from.extent : region.extent != from.extent || m.gradient;
+    // Parameters wait for their gradients, always. Rows that wait for a value of all rows: that is how the step was
+    // written. (A product along the rows, inside a gradient, is that of a weight.)
+    const bool parameters = (m.gradient && !r.gradient) || (r.gradient && r.op == Op::einsum);
+    const bool needed = parameters || region.extent != from.extent;
     cut.needed = fresh ? needed : cut.needed && needed;
     if (!fresh) return;
     cut.phase = phase;

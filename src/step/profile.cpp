@@ -126,16 +126,29 @@ class Assembly {
     p_.phases = step_.facts.phases;
     p_.compile_ms = step_.facts.compile_ms;
     p_.flops = step_.facts.flops;
-    p_.runs = static_cast<std::int64_t>(record_.runs().calls);
+    p_.runs = static_cast<std::int64_t>(record_.count());
+    p_.batch = batch();
+    p_.overhead = record_.overhead();
     p_.recorded = static_cast<std::int64_t>(record_.recorded().calls);
     p_.every = record_.every();
     if (p_.runs == 0) return;
-    p_.run_us = us(record_.runs().ticks) / static_cast<double>(p_.runs);
+    p_.run_us = us(record_.runs().ticks) / static_cast<double>(std::max<std::uint64_t>(record_.runs().calls, 1));
     p_.min_us = us(record_.runs().min);
     p_.max_us = us(record_.runs().max);
     if (record_.between().calls > 0)
       p_.between_us = us(record_.between().ticks) / static_cast<double>(record_.between().calls);
     p_.roof = roofline(step_.threads);
+  }
+
+  std::int64_t batch() const {
+    std::int64_t rows = 0;
+    for (int in : graph_.inputs) {
+      const Shape& shape = graph_[in].spec.shape;
+      if (shape.rank() == 0) continue;
+      if (rows != 0 && shape[0] != rows) return 0;
+      rows = shape[0];
+    }
+    return rows;
   }
 
   /// The kernel a call belongs to: the same node, the same kernel, the same place among the node's calls.
@@ -292,8 +305,6 @@ class Assembly {
     }
     for (std::size_t phase = 0; phase < schedule_.phases.size(); ++phase)
       for (std::size_t r = 0; r < schedule_.phases[phase].regions.size(); ++r) add_region(phase, r);
-    const double cost_ns = static_cast<double>(p_.kernels.size()) * tick_cost_ns();
-    p_.overhead = cost_ns / 1e3 / std::max(p_.run_us, 1e-3) / p_.every;
   }
 
   void add_region(std::size_t phase, std::size_t r) {

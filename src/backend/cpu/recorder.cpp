@@ -16,7 +16,8 @@ constexpr std::size_t kKeptBytes = 4 << 20;  // for the times of kept runs
 constexpr std::size_t kMaxKept = 32;
 constexpr std::size_t kLine = 16;  // times in a pair of cache lines: lanes do not write to one
 constexpr double kShareForRecording = 0.008;
-constexpr double kSettleNs = 2.5;  // adding one time up, measured
+constexpr double kSettleNs = 2.5;    // adding one time up, measured
+constexpr double kTimedRunNs = 100;  // timing two runs as a whole, measured
 constexpr std::size_t kMemorySamples = 1024;
 
 std::size_t rounded(std::size_t n) { return (n + kLine - 1) / kLine * kLine; }
@@ -64,7 +65,13 @@ Recorder::Recorder(const Program& program)
 }
 
 bool Recorder::begin(int members) noexcept {
+  ++count_;
   recording_ = ++since_ >= every_;
+  timed_ = recording_ || since_ + 1 >= every_;
+  if (!timed_) {
+    last_end_ = 0;
+    return false;
+  }
   if (recording_) {
     since_ = 0;
     now_ = times_.data() + next_ * length_;
@@ -79,6 +86,7 @@ bool Recorder::begin(int members) noexcept {
 }
 
 void Recorder::end() noexcept {
+  if (!timed_) return;
   mark_.end = ticks();
   runs_.add(mark_.end - mark_.begin);
   if (recording_) {
@@ -133,9 +141,18 @@ void Recorder::add_lanes(const Mark& mark, const std::uint64_t* times) noexcept 
 void Recorder::choose_rate() noexcept {
   if (runs_.calls == 0) return;
   const double run = static_cast<double>(runs_.ticks) / static_cast<double>(runs_.calls) * ns_per_tick();
+  every_ = static_cast<int>(std::clamp(cost_ns() / (kShareForRecording * run) + 0.999, 1.0, 1000.0));
+}
+
+/// Of one run in full: threads write down in parallel, one adds up.
+double Recorder::cost_ns() const noexcept {
   const double members = std::max(1, mark_.members);
-  const double cost = static_cast<double>(length_) * (tick_cost_ns() / members + kSettleNs);
-  every_ = static_cast<int>(std::clamp(cost / (kShareForRecording * run) + 0.999, 1.0, 1000.0));
+  return kTimedRunNs + static_cast<double>(length_) * (tick_cost_ns() / members + kSettleNs);
+}
+
+double Recorder::overhead() const {
+  if (runs_.calls == 0 || runs_.ticks == 0) return 0;
+  return cost_ns() / every_ / (static_cast<double>(runs_.ticks) / static_cast<double>(runs_.calls) * ns_per_tick());
 }
 
 void Recorder::sample_memory() noexcept {

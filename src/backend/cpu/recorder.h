@@ -1,6 +1,6 @@
 // What a profiled executor writes down: the time after each kernel call. A program's calls are known beforehand, so a
-// record is nothing but times, in memory that exists before the first run. Some runs are recorded in full and kept; the
-// others only count towards the time of a run.
+// record is nothing but times, in memory that exists before the first run. Of short runs
+// only one in some is recorded in full, and timed together with the one before it; the others are only counted.
 #pragma once
 
 #include <cstdint>
@@ -61,11 +61,14 @@ class Recorder {
   }
   const Sum& commit(std::size_t instr) const { return commit_sums_[instr]; }
   const std::vector<Member>& members() const { return members_; }
-  const Sum& runs() const { return runs_; }          // all runs
+  std::uint64_t count() const { return count_; }     // all runs
+  const Sum& runs() const { return runs_; }          // those that were timed
   const Sum& recorded() const { return recorded_; }  // those recorded in full
   const Sum& between() const { return between_; }    // from the end of one run to the beginning of the next
   std::uint64_t array_allocations() const { return allocated_; }  // between runs
   int every() const { return every_; }
+  /// The share of the time that recording is estimated to take.
+  double overhead() const;
   std::vector<Kept> kept() const;  // oldest first
   const std::vector<MemorySample>& memory() const { return memory_; }
   std::size_t offset(std::size_t phase, int lane) const {
@@ -82,6 +85,7 @@ class Recorder {
   void add_lanes(const Mark& mark, const std::uint64_t* times) noexcept;
   void sample_memory() noexcept;
   void choose_rate() noexcept;
+  double cost_ns() const noexcept;
 
   const Program& program_;
   std::size_t lanes_, phases_;
@@ -94,7 +98,8 @@ class Recorder {
   std::size_t next_ = 0, unsettled_ = 0, filled_ = 0;
   std::uint64_t* now_ = nullptr;
   Mark mark_;
-  bool recording_ = false;
+  bool recording_ = false, timed_ = false;
+  std::uint64_t count_ = 0;
   int every_ = 1, since_ = 0;
   std::uint64_t last_end_ = 0, last_allocations_ = 0, allocated_ = 0;
   std::vector<Sum> sums_, commit_sums_;
