@@ -211,7 +211,8 @@ TEST(Report, HoldsEverythingAndNothingFromOutside) {
   for (const char* part :
        {"<svg", "&lt;zero&gt;", "data:image/png;base64,", "a &amp; b", "Dense(784, 10)", "region", "</html>"})
     EXPECT_NE(html.find(part), std::string::npos) << part;
-  for (const char* part : {"<zero>", "<script", "http:", "https:", "nan"})
+  // "http:" may stand in the name of SVG's namespace, which nobody fetches.
+  for (const char* part : {"<zero>", "<script", "src=\"http", "href=", "url(", "https:", "nan"})
     EXPECT_EQ(html.find(part), std::string::npos) << part;
 }
 
