@@ -143,6 +143,10 @@ class QCube : public CubeLearner {
     o.lr = s.lr;
     o.double_q = s.double_q;
     o.huber = s.huber;
+    if (s.bounded) {
+      o.least = s.gamma < 1 ? kMoveReward / (1 - s.gamma) : kMoveReward * static_cast<double>(s.max_moves);
+      o.greatest = kSolvedReward;
+    }
     o.tau = s.tau;
     o.acting = s.environments;
     return o;

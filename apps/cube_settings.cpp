@@ -63,6 +63,7 @@ const std::vector<NamedField<S>>& cube_fields() {
       yes_no_field("cut-at-chance", &S::cut_at_chance, "dqn: a return ends before a random move"),
       number_field("gamma", &S::gamma, 0.0, 1.0, "dqn: discount"),
       yes_no_field("double", &S::double_q, "dqn: the online net chooses, the target net judges"),
+      yes_no_field("bounded", &S::bounded, "dqn: targets stay within what a return can be"),
       number_field("tau", &S::tau, 1e-9, 1.0, "dqn: of a sync; below 1 after every step"),
       number_field<S, std::int64_t>("replay", &S::replay, 1, 100'000'000, "dqn: transitions kept"),
       number_field<S, std::int64_t>("warm-up", &S::warm_up, 1, 100'000'000, "dqn: transitions before training"),

@@ -42,6 +42,7 @@ struct CubeSettings {
   bool cut_at_chance = true;  // returns end before a random move
   double gamma = 0.99;
   bool double_q = true;
+  bool bounded = true;  // values of targets are kept within what returns can be
   double tau = 0.01;
   std::int64_t replay = 20'000, warm_up = 1'500;
   bool prioritised = true;

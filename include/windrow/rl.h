@@ -316,11 +316,12 @@ class Net : public nn::Module {
 struct DqnOptions {
   std::int64_t batch = 64;
   double lr = 1e-3;
-  double clip = 0;          // of the gradient's norm; 0 for none
-  bool double_q = true;     // the online net chooses the next action, the target net says what it is worth
-  double huber = 1;         // delta; 0: squared error
-  double tau = 0.01;        // of a sync: target += tau (online - target); 1 copies
-  std::int64_t acting = 1;  // environments that act at once
+  double clip = 0;       // of the gradient's norm; 0 for none
+  bool double_q = true;  // the online net chooses the next action, the target net says what it is worth
+  double huber = 1;      // delta; 0: squared error
+  double least = -1e30, greatest = 1e30;  // what a return can be: keeps values from running away
+  double tau = 0.01;                      // of a sync: target += tau (online - target); 1 copies
+  std::int64_t acting = 1;                // environments that act at once
 };
 
 /// A Q-net and its target net, learned from transitions.

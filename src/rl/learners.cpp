@@ -72,7 +72,8 @@ Dqn::Dqn(const NetOptions& net, const DqnOptions& options, const CompileOptions&
         const Tensor next = target_(to, nn::Mode::eval);
         const Tensor worth = options.double_q ? take_along(next, argmax(online_(to, nn::Mode::eval), 1, Keep::yes), 1)
                                               : max(next, 1, Keep::yes);
-        const Tensor y = stop_gradient(reward + discount * worth);
+        const Tensor bounded = minimum(maximum(worth, options.least), options.greatest);
+        const Tensor y = stop_gradient(reward + discount * bounded);
         const Tensor loss = mean(error_cost(q, y, options.huber) * weight);
         adam_->minimize(loss, online_.parameters());
         return std::pair{loss, abs(q - y)};
