@@ -133,8 +133,7 @@ TEST_P(GridWorldDqn, FindsTheShortestWay) {
   const Epsilon epsilon{c.noisy ? 0.0 : 1.0, 0, 0.95};
   const auto [length, reward] =
       learn(world, dqn, {2000, c.prioritised, 0.6}, c.n, 0.95, 200, epsilon, c.prioritised, show);
-  // Noisy nets explore to the end.
-  EXPECT_LT(length, world.shortest() + (c.noisy ? 2 : 0.5));
+  EXPECT_LT(length, world.shortest() + (c.noisy ? 1.5 : 0.5));  // noise never ends
   EXPECT_GT(reward, 0.9);
 }
 
@@ -229,10 +228,24 @@ TEST(ValueLearner, FitsNumbersAndAsksTheTargetNet) {
   EXPECT_EQ(learner.ask()[0], learner.ask_online()[0]);
 }
 
+TEST(ValueLearner, ADistributionsMeanIsTheValue) {
+  nn::seed(1);
+  ValueLearner learner({.input = {3, 1}, .hidden = {16}, .outputs = 5}, {.batch = 3, .asked = 3, .lr = 1e-2},
+                       {"classes", 1, 1});
+  learner.batch().input = Array::from<std::int32_t>({{0}, {1}, {2}});
+  learner.batch().target = Array::from<float>({{0}, {2.25f}, {4}});
+  for (int step = 0; step < 500; ++step) learner.train();
+  learner.question() = learner.batch().input;
+  const auto values = learner.ask();
+  EXPECT_NEAR(values[0], 0, 0.05);
+  EXPECT_NEAR(values[1], 2.25, 0.05);
+  EXPECT_NEAR(values[2], 4, 0.05);
+}
+
 TEST(Net, RefusesWhatMakesNoNet) {
   EXPECT_THROW(Net({.input = {4, 0}, .hidden = {}}), Error);
   EXPECT_THROW(Net({.input = {0, 0}, .hidden = {4}}), Error);
-  EXPECT_THROW(ValueLearner({.input = {4, 0}, .hidden = {4}, .outputs = 2}, {}), Error);
+  EXPECT_THROW(ValueLearner({.input = {4, 0}, .hidden = {4}, .outputs = 2, .dueling = true}, {}), Error);
 }
 
 }  // namespace
