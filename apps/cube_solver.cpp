@@ -47,34 +47,42 @@ std::span<const float> CubeJudge::ask(std::span<const std::int32_t> states) {
   return {answers.data<float>(), states.size() * (q_ ? kMoves : 1)};
 }
 
+/// A Q-net's answers: the best move, and how little it promises.
+void CubeJudge::judge_moves(std::span<const std::int32_t> states, std::span<float> costs,
+                            std::span<std::uint8_t> moves) {
+  const auto batch = static_cast<std::size_t>(batch_);
+  for (std::size_t first = 0; first < states.size(); first += batch) {
+    const auto part = states.subspan(first, std::min(batch, states.size() - first));
+    const float* row = ask(part).data();
+    for (std::size_t i = 0; i < part.size(); ++i, row += kMoves) {
+      const float* best = std::max_element(row, row + kMoves);
+      costs[first + i] = part[i] == 0 ? kSolvedCost : -*best;
+      moves[first + i] = static_cast<std::uint8_t>(best - row);
+    }
+  }
+}
+
 void CubeJudge::costs(std::span<const std::int32_t> states, std::span<float> costs) {
+  if (q_) {
+    std::vector<std::uint8_t> moves(states.size());
+    return judge_moves(states, costs, moves);
+  }
   const PocketCube& cube = PocketCube::get();
   const auto batch = static_cast<std::size_t>(batch_);
   for (std::size_t first = 0; first < states.size(); first += batch) {
     const auto part = states.subspan(first, std::min(batch, states.size() - first));
-    const auto answers = ask(part);
+    const auto values = ask(part);
     for (std::size_t i = 0; i < part.size(); ++i) {
-      const float* row = answers.data() + i * (q_ ? kMoves : 1);
-      const float cost = q_       ? -*std::max_element(row, row + kMoves)
-                         : pairs_ ? 2 * *row + static_cast<float>(cube.odd(part[i]))
-                                  : *row;
+      const float cost = pairs_ ? 2 * values[i] + static_cast<float>(cube.odd(part[i])) : values[i];
       costs[first + i] = part[i] == 0 ? kSolvedCost : cost;
     }
   }
 }
 
 void CubeJudge::moves(std::span<const std::int32_t> states, std::span<std::uint8_t> moves) {
-  const auto batch = static_cast<std::size_t>(batch_);
   if (q_) {
-    for (std::size_t first = 0; first < states.size(); first += batch) {
-      const auto part = states.subspan(first, std::min(batch, states.size() - first));
-      const auto answers = ask(part);
-      for (std::size_t i = 0; i < part.size(); ++i) {
-        const float* row = answers.data() + i * kMoves;
-        moves[first + i] = static_cast<std::uint8_t>(std::max_element(row, row + kMoves) - row);
-      }
-    }
-    return;
+    std::vector<float> cost(states.size());
+    return judge_moves(states, cost, moves);
   }
   const PocketCube& cube = PocketCube::get();
   std::vector<std::int32_t> children(states.size() * kMoves);
@@ -94,8 +102,7 @@ CubeJudge::Everything CubeJudge::everything() {
   std::vector<std::int32_t> states(PocketCube::kStates);
   std::iota(states.begin(), states.end(), 0);
   if (q_) {
-    costs(states, all.costs);
-    moves(states, all.moves);
+    judge_moves(states, all.costs, all.moves);
     return all;
   }
   if (symmetry_) {

@@ -33,6 +33,7 @@ class CubeJudge {
 
  private:
   std::span<const float> ask(std::span<const std::int32_t> states);
+  void judge_moves(std::span<const std::int32_t> states, std::span<float> costs, std::span<std::uint8_t> moves);
   bool q_, symmetry_, pairs_;
   std::int64_t batch_;
   CubeEncoder encoder_;

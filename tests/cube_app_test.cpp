@@ -214,16 +214,20 @@ INSTANTIATE_TEST_SUITE_P(Methods, CubeResume, testing::Values("best", "label-fre
 
 TEST(CubeResume, AKilledProgramGoesOnFromItsLastCheckpoint) {
   const std::string whole = temporary("k_whole"), killed = temporary("k_killed");
-  const std::string program = std::string(WINDROW_PROGRAM) +
-                              " train cube --preset seed --hidden 16,8 --warm-up 100 --replay 500 --pretrain 0"
-                              " --episodes 400 --threads 1 > /dev/null";
+  const std::string program =
+      std::string(WINDROW_PROGRAM) + " train cube --hidden 16,8 --steps 400 --batch 64 --threads 1 > /dev/null";
   ASSERT_EQ(std::system((program + " --save " + whole).c_str()), 0);
   const pid_t child = fork();
   if (child == 0) {
     execl("/bin/sh", "sh", "-c", ("exec " + program + " --save " + killed).c_str(), nullptr);
     _exit(127);
   }
-  while (!std::filesystem::exists(killed)) usleep(1000);
+  int ended = 0;
+  while (!std::filesystem::exists(killed) && ended == 0) {
+    usleep(1000);
+    ended = waitpid(child, nullptr, WNOHANG);
+  }
+  ASSERT_EQ(ended, 0) << "the program ended before it wrote a checkpoint";
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   ASSERT_EQ(std::system((std::string(WINDROW_PROGRAM) + " train cube --resume " + killed + " > /dev/null").c_str()), 0);
