@@ -271,7 +271,9 @@ TEST_F(ErrorMessage, Compile) {
   REFUSES(compile([](const List&) { return List{Tensor()}; }, {f32(2)}), "compile", "empty Tensor");
   REFUSES(compile([&](const List&) { return List{a}; }, {f32(2)}), "compile", "another trace");
   REFUSES(compile([&](Tensor) { return a; }, f32(2)), "compile", "another trace");
-  REFUSES(compile({.name = "step"}, [&](Tensor) { return a; }, f32(2)), "compile", "another trace");
+  REFUSES(compile(
+              {.name = "step"}, [&](Tensor) { return a; }, f32(2)),
+          "compile", "another trace");
   REFUSES(compile([](Tensor x, Tensor y) { return x + y; }, f32(2)), "compile", "takes 2 tensors", "1 type was given");
   Step step = compile(same, {f32(2)});
   REFUSES(step.set_threads(-1), "threads", "-1");

@@ -1,5 +1,5 @@
-// Numbers below the smallest normal one cost a core a hundred times more than others and mean nothing to training; while a
-// step runs they are zero.
+// Numbers below the smallest normal one cost a core a hundred times more than others and mean nothing to training;
+// while a step runs they are zero.
 #pragma once
 
 #include <cstdint>

@@ -90,7 +90,8 @@ class Emitter {
   void begin_loop();
   void end_loop();
 
-  /// Gives the buffers their places behind `reserved` bytes of scratch and hands the lists of calls over, with their costs.
+  /// Gives the buffers their places behind `reserved` bytes of scratch and hands the lists of calls over, with their
+  /// costs.
   std::vector<CallList> finish(std::size_t reserved);
 
  private:
