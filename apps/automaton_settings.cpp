@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "apps/automaton.h"
+#include "apps/fields.h"
 
 namespace wr::apps {
 namespace {
@@ -206,23 +207,8 @@ void set(AutomatonSettings& settings, const std::string& name, const std::string
 }
 
 AutomatonSettings automaton_settings_of(const Metadata& metadata, const std::string& path) {
-  const auto app = metadata.find("windrow.app");
-  if (app == metadata.end() || app->second != "automaton")
-    throw Error(
-        fmt::format("{}: is no checkpoint of an automaton (windrow train checkerboard and so on): its metadata "
-                    "has {}",
-                    path, app == metadata.end() ? "no windrow.app" : "windrow.app = " + app->second));
-  AutomatonSettings settings;
-  for (const Field& f : fields()) {
-    const auto found = metadata.find(f.name);
-    if (found == metadata.end()) throw Error(fmt::format("{}: its metadata has no '{}'", path, f.name));
-    try {
-      f.set(settings, found->second);
-    } catch (const Error& e) {
-      throw Error(fmt::format("{}: metadata: {}", path, e.what()));
-    }
-  }
-  return settings;
+  expect_app(metadata, path, "automaton", "an automaton (windrow train checkerboard and so on)");
+  return fields_from<AutomatonSettings>(metadata, path, fields());
 }
 
 }  // namespace wr::apps

@@ -125,22 +125,8 @@ Texts to_texts(const CubeSettings& settings) {
 }
 
 CubeSettings cube_settings_of(const Metadata& metadata, const std::string& path) {
-  const auto app = metadata.find("windrow.app");
-  if (app == metadata.end() || app->second != "cube") {
-    throw Error(fmt::format("{}: is no checkpoint of `windrow train cube`: its metadata has {}", path,
-                            app == metadata.end() ? "no windrow.app" : "windrow.app = " + app->second));
-  }
-  CubeSettings settings;
-  for (const auto& f : cube_fields()) {
-    const auto found = metadata.find(f.name);
-    if (found == metadata.end()) throw Error(fmt::format("{}: its metadata has no '{}'", path, f.name));
-    try {
-      f.set(settings, found->second);
-    } catch (const Error& e) {
-      throw Error(fmt::format("{}: metadata: {}", path, e.what()));
-    }
-  }
-  return settings;
+  expect_app(metadata, path, "cube", "`windrow train cube`");
+  return fields_from<CubeSettings>(metadata, path, cube_fields());
 }
 
 rl::NetOptions net_options(const CubeSettings& s) {

@@ -59,4 +59,29 @@ NamedField<S> yes_no_field(const std::string& name, bool S::*member, const std::
           }};
 }
 
+/// Settings as a checkpoint's metadata has them; each field must be there.
+template <class S, class Fields>
+S fields_from(const Metadata& metadata, const std::string& path, const Fields& fields) {
+  S settings;
+  for (const auto& f : fields) {
+    const auto found = metadata.find(f.name);
+    if (found == metadata.end()) throw Error(fmt::format("{}: its metadata has no '{}'", path, f.name));
+    try {
+      f.set(settings, found->second);
+    } catch (const Error& e) {
+      throw Error(fmt::format("{}: metadata: {}", path, e.what()));
+    }
+  }
+  return settings;
+}
+
+/// Refuses metadata that is not `app`'s; `what` is what was expected, in words.
+inline void expect_app(const Metadata& metadata, const std::string& path, const std::string& app,
+                       const std::string& what) {
+  const auto found = metadata.find("windrow.app");
+  if (found != metadata.end() && found->second == app) return;
+  throw Error(fmt::format("{}: is no checkpoint of {}: its metadata has {}", path, what,
+                          found == metadata.end() ? "no windrow.app" : "windrow.app = " + found->second));
+}
+
 }  // namespace wr::apps

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 
+#include "apps/fields.h"
 #include "windrow/error.h"
 
 namespace wr::apps {
@@ -131,22 +132,8 @@ Texts to_texts(const Settings& settings) {
 void set(Settings& settings, const std::string& name, const std::string& text) { field(name).set(settings, text); }
 
 Settings settings_of(const Metadata& metadata, const std::string& path) {
-  const auto app = metadata.find("windrow.app");
-  if (app == metadata.end() || app->second != "fashion") {
-    throw Error(fmt::format("{}: is no checkpoint of `windrow train fashion`: its metadata has {}", path,
-                            app == metadata.end() ? "no windrow.app" : "windrow.app = " + app->second));
-  }
-  Settings settings;
-  for (const Field& f : fields()) {
-    const auto found = metadata.find(f.name);
-    if (found == metadata.end()) throw Error(fmt::format("{}: its metadata has no '{}'", path, f.name));
-    try {
-      f.set(settings, found->second);
-    } catch (const Error& e) {
-      throw Error(fmt::format("{}: metadata: {}", path, e.what()));
-    }
-  }
-  return settings;
+  expect_app(metadata, path, "fashion", "`windrow train fashion`");
+  return fields_from<Settings>(metadata, path, fields());
 }
 
 Settings merge(const Settings& file, const Texts& given, const std::string& path) {

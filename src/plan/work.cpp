@@ -22,6 +22,8 @@ double einsum_flops(const ir::Graph& graph, const ir::Node& node) {
   return product;
 }
 
+}  // namespace
+
 bool is_transcendental(Op op) {
   switch (op) {
     case Op::exp:
@@ -45,8 +47,6 @@ bool is_transcendental(Op op) {
       return false;
   }
 }
-
-}  // namespace
 
 double flops(const ir::Graph& graph, int id) {
   const ir::Node& node = graph[id];

@@ -24,31 +24,6 @@ using cpu::Recorder;
 // takes. For the roofline only; FLOPs are counted as one an element.
 constexpr double kTranscendental = 20;
 
-bool is_transcendental(ir::Op op) {
-  using ir::Op;
-  switch (op) {
-    case Op::exp:
-    case Op::expm1:
-    case Op::log:
-    case Op::log1p:
-    case Op::sin:
-    case Op::cos:
-    case Op::tanh:
-    case Op::erf:
-    case Op::sigmoid:
-    case Op::softplus:
-    case Op::elu:
-    case Op::silu:
-    case Op::gelu:
-    case Op::pow:
-    case Op::adam_step:
-    case Op::random:
-      return true;
-    default:
-      return false;
-  }
-}
-
 /// Which level of memory a working set of so many bytes stays in.
 std::size_t level_of(const Roofline& roof, double bytes) {
   for (std::size_t i = 0; i + 1 < roof.levels.size(); ++i)
@@ -244,7 +219,8 @@ class Assembly {
     }
     const double flops = plan::flops(graph_, node) * part * count;
     kernel.flops += flops;
-    touched_[static_cast<std::size_t>(k)].flops += flops * (is_transcendental(graph_[node].op) ? kTranscendental : 1);
+    touched_[static_cast<std::size_t>(k)].flops +=
+        flops * (plan::is_transcendental(graph_[node].op) ? kTranscendental : 1);
   }
 
   void add_bytes(int k, std::size_t level, double bytes, int count) {
