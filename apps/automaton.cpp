@@ -77,31 +77,56 @@ AutomatonRun::AutomatonRun(const AutomatonSettings& settings, int threads, int l
 }
 
 Tensor AutomatonRun::rollout(const logic::Automaton::Rule& rule, const Tensor& start, Recompute recompute) {
-  const Border border = settings_.border == "wrap" ? Border::wrap : Border::zero;
-  const auto cells = start.size(1);
   return repeat(
       static_cast<int>(settings_.steps),
-      [&](int, const std::vector<Tensor>& carried) {
-        const Tensor next = automaton_.step(rule, carried[0], settings_.height, settings_.width, border);
-        if (settings_.fire >= 1) return std::vector<Tensor>{next};
-        return std::vector<Tensor>{where(random_.bernoulli(settings_.fire, {1, cells}), next, carried[0])};
-      },
-      {start}, recompute)[0];
+      [&](int, const std::vector<Tensor>& carried) { return std::vector{next_state(rule, carried[0])}; }, {start},
+      recompute)[0];
 }
 
-/// Soft gates nearer to hard ones: logits are multiplied, and shaken by noise that only decided gates do not feel.
-logic::Automaton::Rule AutomatonRun::shaken_rule(const Tensor& sharpness, const Tensor& shaking) const {
-  auto near_hard = [&](const std::vector<logic::Layer>& layers) {
+Tensor AutomatonRun::next_state(const logic::Automaton::Rule& rule, const Tensor& state) {
+  const Border border = settings_.border == "wrap" ? Border::wrap : Border::zero;
+  Tensor next = automaton_.step(rule, state, settings_.height, settings_.width, border);
+  for (int i = 0; i < settings_.restore; ++i) next = square(next) * (3 - 2 * next);
+  return settings_.fire >= 1 ? next : where(random_.bernoulli(settings_.fire, {1, state.size(1)}), next, state);
+}
+
+/// The loss after the last step and, with `early`, that share of it after every step of the second half.
+Tensor AutomatonRun::rollout_loss(const logic::Automaton::Rule& rule, const Tensor& start, const Tensor& target,
+                                  Recompute recompute) {
+  if (settings_.early == 0) return loss_of(rollout(rule, start, recompute), target);
+  const auto steps = static_cast<int>(settings_.steps);
+  const auto carried = repeat(
+      steps,
+      [&](int i, const std::vector<Tensor>& before) {
+        const Tensor next = next_state(rule, before[0]);
+        if (2 * i < steps) return std::vector{next, before[1]};
+        const Tensor error = square(slice(next, 0, 0, task_.target_channels()) - target);
+        const double weight = i + 1 == steps ? 1 - settings_.early : 2 * settings_.early / steps;
+        return std::vector{next, before[1] + weight * error};
+      },
+      {start, full(target.shape(), 0, target.dtype())}, recompute);
+  return sum(carried[1]);
+}
+
+/// Soft gates, sharpened; some, drawn anew for each update, hard already: what is learned must not hang on mixtures.
+/// Their gradients are those of the soft gates.
+logic::Automaton::Rule AutomatonRun::training_rule(const Tensor& sharpness, const Tensor& hardness) const {
+  const auto hard = automaton_.rule(logic::Mode::hard);
+  const auto mixed = [&](const std::vector<logic::Layer>& layers, const std::vector<Tensor>& hard_ones) {
     std::vector<Tensor> all;
-    for (const logic::Layer& layer : layers) {
-      Tensor logits = Tensor(layer.logits) * reshape(sharpness, {1, 1});
-      if (settings_.shake > 0)
-        logits = logits + reshape(shaking, {1, 1}) * random_.normal(logits.shape(), logits.dtype());
-      all.push_back(gate_coefficients(logits));
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const Tensor logits = Tensor(layers[i].logits) * reshape(sharpness, {1, 1});
+      const Tensor soft = gate_coefficients(logits);
+      if (settings_.harden == 0) {
+        all.push_back(soft);
+        continue;
+      }
+      const Tensor draw = random_.uniform({logits.size(0), 1}, logits.dtype());
+      all.push_back(where(draw < reshape(hardness, {1, 1}), stop_gradient(hard_ones[i]), soft));
     }
     return all;
   };
-  return {near_hard(automaton_.perception()), near_hard(automaton_.update())};
+  return {mixed(automaton_.perception(), hard.perception), mixed(automaton_.update(), hard.update)};
 }
 
 Tensor AutomatonRun::loss_of(const Tensor& last, const Tensor& target) const {
@@ -122,7 +147,7 @@ void AutomatonRun::compile_steps(int threads, int lanes) {
   CompileOptions options{settings_.task, threads, lanes};
   train_ = compile(
       [&](const std::vector<Tensor>& in) {
-        const Tensor loss = loss_of(rollout(shaken_rule(in[2], in[3]), in[0], recompute), in[1]);
+        const Tensor loss = rollout_loss(training_rule(in[2], in[3]), in[0], in[1], recompute);
         if (settings_.accumulate == 1) {
           adam_.minimize(loss, parameters);
           return std::vector<Tensor>{loss};
@@ -169,11 +194,11 @@ AutomatonRun::Look AutomatonRun::look(int batches) {
 /// One update; the mean squared error of its batches.
 double AutomatonRun::run_update() {
   const Array sharpness = Array::full({}, sharpness_, dtype_of(settings_));
-  const Array shaking = Array::full({}, shaking_, dtype_of(settings_));
+  const Array hardness = Array::full({}, hardness_, dtype_of(settings_));
   double sum = 0, count = 0;
   for (std::int64_t i = 0; i < settings_.accumulate; ++i) {
     const auto b = task_.batch(static_cast<std::uint64_t>(done_ * settings_.accumulate + i), settings_.batch);
-    sum += train_(b.start, b.target, sharpness, shaking)[0].astype(DType::f64).item<double>();
+    sum += train_(b.start, b.target, sharpness, hardness)[0].astype(DType::f64).item<double>();
     count += static_cast<double>(b.target.count());
   }
   if (settings_.accumulate > 1) apply_();
@@ -186,7 +211,7 @@ void AutomatonRun::begin_again() {
   ++restarts_;
   begun_ = best_at_ = done_;
   sharpness_ = 1;
-  shaking_ = 0;
+  hardness_ = 0;
   recent_ = best_ = 0.25;
   logic::AutomatonOptions fresh = options_of(settings_);
   fresh.start.noise = std::max(fresh.start.noise, 0.5);  // or it would begin exactly as before
@@ -203,11 +228,12 @@ void AutomatonRun::follow(double error) {
     best_ = recent_;
     best_at_ = done_;
   }
-  constexpr double kSharpest = 30, kMostShaking = 2;
+  constexpr double kSharpest = 30, kHardest = 0.95;
   if (recent_ < settings_.solved) {
     sharpness_ = std::min(kSharpest, sharpness_ * (1 + settings_.sharpen));
-    shaking_ = std::min(kMostShaking, shaking_ + settings_.shake);
-  }
+    hardness_ = std::min(kHardest, hardness_ + settings_.harden);
+  } else
+    hardness_ = std::max(0.0, hardness_ - settings_.harden);
   if (settings_.patience > 0 && done_ - best_at_ >= settings_.patience) begin_again();
 }
 
@@ -219,7 +245,7 @@ Outcome AutomatonRun::train(const AutomatonWatch& watch) {
     seconds_ = before + now() - start;
     const double rate = static_cast<double>(done_ - first) / std::max(1e-9, now() - start);
     AutomatonProgress p{done_,      settings_.updates, recent_, last_hard_,
-                        sharpness_, shaking_,          rate,    static_cast<double>(settings_.updates - done_) / rate};
+                        sharpness_, hardness_,         rate,    static_cast<double>(settings_.updates - done_) / rate};
     const bool near = recent_ < 0.1;
     if (done_ % (near ? kPointEvery : 5 * kPointEvery) == 0 || done_ == settings_.updates) {
       const Look found = look(kLookBatches);
@@ -251,7 +277,7 @@ void AutomatonRun::save(const std::string& path) const {
   m["windrow.app"] = "automaton";
   m["lanes"] = std::to_string(train_.facts().lanes);
   m["done"] = std::to_string(done_);
-  m["so_far"] = fmt::format("{} {} {} {} {} {} {} {} {} {}", begun_, restarts_, looks_, sharpness_, shaking_, recent_,
+  m["so_far"] = fmt::format("{} {} {} {} {} {} {} {} {} {}", begun_, restarts_, looks_, sharpness_, hardness_, recent_,
                             best_, best_at_, last_hard_, seconds_);
   std::string points;
   for (const LossPoint& p : history_) points += fmt::format("{} {} {};", p.update, p.soft, p.hard);
@@ -266,8 +292,8 @@ void AutomatonRun::load(const std::string& path) {
   if (found == m.end() || done < 0) throw Error(path + ": its metadata does not say how far the run was");
   std::istringstream in(found->second);
   std::int64_t begun = 0, restarts = 0, looks = 0, best_at = 0;
-  double sharpness = 0, shaking = 0, recent = 0, best = 0, last_hard = 0, seconds = 0;
-  if (!(in >> begun >> restarts >> looks >> sharpness >> shaking >> recent >> best >> best_at >> last_hard >> seconds))
+  double sharpness = 0, hardness = 0, recent = 0, best = 0, last_hard = 0, seconds = 0;
+  if (!(in >> begun >> restarts >> looks >> sharpness >> hardness >> recent >> best >> best_at >> last_hard >> seconds))
     throw Error(fmt::format("{}: metadata: so_far is '{}', expected ten numbers", path, found->second));
   std::vector<LossPoint> history = history_of(m, path);
   load_checkpoint(path, states());
@@ -276,7 +302,7 @@ void AutomatonRun::load(const std::string& path) {
   restarts_ = restarts;
   looks_ = looks;
   sharpness_ = sharpness;
-  shaking_ = shaking;
+  hardness_ = hardness;
   recent_ = recent;
   best_ = best;
   best_at_ = best_at;

@@ -33,7 +33,9 @@ struct AutomatonSettings {
   double pass = 6;            // the logit of pass-through at the start
   double noise = 0;           // deviation of all logits at the start
   double sharpen = 0.005;     // while the soft loss is low, the sharpness of the softmax grows by this share an update
-  double shake = 0;           // while the soft loss is low, noise on the logits grows by this much an update
+  double harden = 0;          // while the loss is low, the share of gates that are hard grows by this much an update
+  std::int64_t restore = 0;   // times that each step's values are drawn towards 0 and 1, as real gates do
+  double early = 0;           // share of the loss that is taken after the steps of the second half: converge sooner
   double solved = 0.06;       // what "low" is: the mean squared error
   std::int64_t patience = 0;  // updates without a fall of the loss after which a run begins again; 0: never
   std::string memory = "recompute";  // or "keep": all activations of all steps
@@ -78,7 +80,7 @@ struct AutomatonProgress {
   std::int64_t update, updates;
   double soft, hard;  // mean squared error; hard is that of the last look
   double sharpness;   // what logits are multiplied with
-  double shaking;     // deviation of the noise on them
+  double hardness;    // share of gates that are hard already
   double rate, seconds_left;
 };
 
@@ -122,7 +124,10 @@ class AutomatonRun {
 
  private:
   Tensor rollout(const logic::Automaton::Rule& rule, const Tensor& start, Recompute recompute);
-  logic::Automaton::Rule shaken_rule(const Tensor& sharpness, const Tensor& shaking) const;
+  Tensor rollout_loss(const logic::Automaton::Rule& rule, const Tensor& start, const Tensor& target,
+                      Recompute recompute);
+  Tensor next_state(const logic::Automaton::Rule& rule, const Tensor& state);
+  logic::Automaton::Rule training_rule(const Tensor& sharpness, const Tensor& hardness) const;
   Tensor loss_of(const Tensor& last, const Tensor& target) const;
   void compile_steps(int threads, int lanes);
   double run_update();
@@ -138,7 +143,7 @@ class AutomatonRun {
   std::vector<State> sums_;  // of gradients, when they are accumulated
   Step train_, apply_, hard_;
   std::int64_t done_ = 0, begun_ = 0, restarts_ = 0, looks_ = 0;
-  double sharpness_ = 1, shaking_ = 0, recent_ = 0.25, best_ = 0.25, last_hard_ = 1, seconds_ = 0;
+  double sharpness_ = 1, hardness_ = 0, recent_ = 0.25, best_ = 0.25, last_hard_ = 1, seconds_ = 0;
   std::int64_t best_at_ = 0;
   std::vector<LossPoint> history_;
 };

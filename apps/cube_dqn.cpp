@@ -148,6 +148,7 @@ class QCube : public CubeLearner {
       o.greatest = kSolvedReward;
     }
     o.tau = s.tau;
+    o.margin = s.margin;
     o.acting = s.environments;
     return o;
   }
@@ -212,12 +213,24 @@ class QCube : public CubeLearner {
     }
     encoder_.rows(from_, b.from);
     encoder_.rows(to_, b.to);
+    if (settings_.margin > 0) label(from_, b.right.mutable_data<float>());
     const auto trained = dqn_.train();
     replay_.sampler().update(entries_, trained.errors);
     loss_ += trained.loss;
     ++losses_;
     ++updates_;
     if (settings_.tau < 1 || updates_ % settings_.sync_every == 0) dqn_.sync();
+  }
+
+  /// 1 for each best move of a state within pretrain_depth moves.
+  void label(std::span<const std::int32_t> states, float* right) const {
+    const auto& distance = cube_distances();
+    const auto at = [&](std::int32_t s) { return static_cast<int>(distance[static_cast<std::size_t>(s)]); };
+    for (const std::int32_t s : states) {
+      const bool known = at(s) <= settings_.pretrain_depth;
+      for (int m = 0; m < PocketCube::kMoves; ++m)
+        *right++ = known && at(PocketCube::get().turn(s, m)) < at(s) ? 1.0f : 0.0f;
+    }
   }
 
   /// On every state within pretrain_depth moves, at random.

@@ -81,6 +81,7 @@ const std::vector<NamedField<S>>& cube_fields() {
       number_field<S, std::int64_t>("pretrain", &S::pretrain, 0, kMany, "dqn: supervised steps before"),
       number_field<S, std::int64_t>("pretrain-depth", &S::pretrain_depth, 1, 14, "dqn: on states that near"),
       choice_field("pretrain-target", &S::pretrain_target, {"set", "values"}, "dqn: sets of best moves, or exact Q"),
+      number_field("margin", &S::margin, 0.0, 10.0, "dqn: lead of their best moves in training too; 0: forget them"),
   };
   return all;
 }
@@ -106,7 +107,9 @@ CubeSettings cube_preset(const std::string& name) {
     s.lr = 1e-3;
     s.huber = 1;
     s.pretrain = 2000;
+    s.pretrain_depth = 4;
     s.pretrain_target = "values";
+    s.margin = 0.02;  // half of what a lost move and the way back cost
     return s;
   }
   refuse_setting("preset", name, fmt::format("one of {}", fmt::join(cube_presets(), ", ")));

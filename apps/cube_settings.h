@@ -53,6 +53,7 @@ struct CubeSettings {
   double first_depth = 1, last_depth = 4, depth_step = 1;
   std::int64_t pretrain = 0, pretrain_depth = 3;  // steps; states within that many moves
   std::string pretrain_target = "set";
+  double margin = 0;  // by which the best moves of those states must lead in training too
 };
 
 std::vector<std::string> cube_presets();

@@ -61,8 +61,9 @@ class Printer {
   }
   void look(const AutomatonProgress& p) {
     if (json_)
-      fmt::print("{{\"update\":{},\"soft\":{},\"hard\":{},\"sharpness\":{},\"updates_per_second\":{:.2f}}}\n", p.update,
-                 p.soft, p.hard, p.sharpness, p.rate);
+      fmt::print(
+          "{{\"update\":{},\"soft\":{},\"hard\":{},\"sharpness\":{},\"hardness\":{},\"updates_per_second\":{:.2f}}}\n",
+          p.update, p.soft, p.hard, p.sharpness, p.hardness, p.rate);
     else if (!line_)
       fmt::print("{}\n", text(p));
     std::fflush(stdout);
@@ -74,8 +75,10 @@ class Printer {
 
  private:
   static std::string text(const AutomatonProgress& p) {
-    return fmt::format("update {}/{}  soft loss {:.5f}  hard loss {:.5f}  sharpness {:.2f}  {:.1f} updates/s  {} left",
-                       p.update, p.updates, p.soft, p.hard, p.sharpness, p.rate, clock_text(p.seconds_left));
+    return fmt::format(
+        "update {}/{}  soft loss {:.5f}  hard loss {:.5f}  sharpness {:.2f}  hard gates {:.0f} %  {:.1f} updates/s  {} "
+        "left",
+        p.update, p.updates, p.soft, p.hard, p.sharpness, 100 * p.hardness, p.rate, clock_text(p.seconds_left));
   }
   bool json_, line_;
   bool shown_ = false;
@@ -204,7 +207,9 @@ const Setting kSettings[] = {
     {"pass", "X", "Logit of pass-through at the start"},
     {"noise", "X", "Deviation of all logits at the start"},
     {"sharpen", "X", "Growth of the sharpness an update while the soft loss is low; 0: none"},
-    {"shake", "X", "Growth of the noise on all logits an update while the soft loss is low; 0: none"},
+    {"harden", "X", "Growth of the share of gates that are hard an update while the loss is low; 0: none"},
+    {"restore", "N", "Times that each step's values are drawn towards 0 and 1, as real gates do"},
+    {"early", "X", "Share of the loss that is taken after every step of the second half: the rule settles sooner"},
     {"solved", "X", "What low is"},
     {"patience", "N", "Updates without progress after which a run begins again with new logits; 0: never"},
     {"memory", "recompute|keep", "Compute gates again going back, or keep all activations"},

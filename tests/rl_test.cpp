@@ -192,6 +192,21 @@ TEST(Dqn, ErrorsAreThoseOfTheBellmanEquation) {
   EXPECT_NEAR(trained.errors[1], std::abs(q[2] - 2), 1e-5);
 }
 
+TEST(Dqn, LabelledActionsLeadByTheMargin) {
+  nn::seed(1);
+  const NetOptions net{.input = {4, 1}, .hidden = {16}, .outputs = 3};
+  Dqn dqn(net, {.batch = 4, .lr = 1e-2, .margin = 0.3, .acting = 4}, {"margin", 1, 1});
+  auto& b = dqn.batch();
+  b.from = Array::from<std::int32_t>({{0}, {1}, {2}, {3}});
+  b.right = Array::from<float>({{0, 1, 0}, {1, 0, 1}, {0, 0, 0}, {1, 1, 1}});  // one, two, unknown, all the same
+  for (int step = 0; step < 300; ++step) dqn.train();  // every reward is 0: action 0 is worth nothing
+  dqn.acting_input() = b.from;
+  const auto q = dqn.act();
+  EXPECT_GT(q[1], std::max(q[0], q[2]) + 0.29f);
+  EXPECT_GT(std::max(q[3], q[5]), q[4] + 0.29f);
+  for (const std::size_t unlabelled : {6, 9}) EXPECT_NEAR(q[unlabelled], 0, 0.02);
+}
+
 TEST(Pretrainer, LearnsSetsOfActions) {
   nn::seed(1);
   const Net net({.input = {8, 1}, .hidden = {16}, .outputs = 3});

@@ -321,6 +321,7 @@ struct DqnOptions {
   double huber = 1;      // delta; 0: squared error
   double least = -1e30, greatest = 1e30;  // what a return can be: keeps values from running away
   double tau = 0.01;                      // of a sync: target += tau (online - target); 1 copies
+  double margin = 0;                      // by which a labelled row's right actions must lead the others; 0: no labels
   std::int64_t acting = 1;                // environments that act at once
 };
 
@@ -333,6 +334,7 @@ class Dqn {
   struct Batch {
     Array from, to;                          // as Input says
     Array action, reward, discount, weight;  // [batch, 1]
+    Array right;  // [batch, outputs], with a margin: 1 for each right action; all 0 where none is known
   };
   Batch& batch() { return batch_; }
   struct Trained {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/numbers.h"
 #include "windrow/spec.h"
 #include "windrow/tensor.h"
 
@@ -66,7 +67,7 @@ inline constexpr int kOps = static_cast<int>(Op::lane_sum) + 1;
 
 /// Fixed numbers and text of a node; each op says what they mean.
 struct Attrs {
-  std::vector<std::int64_t> ints;
+  Numbers ints;
   std::vector<double> reals;
   std::string text;
   friend bool operator==(const Attrs&, const Attrs&) = default;

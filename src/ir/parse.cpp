@@ -269,7 +269,9 @@ class Parser {
   void attributes(Attrs& attrs) {
     list('}', [&] {
       if (accept("ints=[")) {
-        list(']', [&] { attrs.ints.push_back(number<std::int64_t>("an integer")); });
+        std::vector<std::int64_t> ints;
+        list(']', [&] { ints.push_back(number<std::int64_t>("an integer")); });
+        attrs.ints = std::move(ints);
       } else if (accept("reals=[")) {
         list(']', [&] { attrs.reals.push_back(number<double>("a number")); });
       } else if (accept("text=")) {

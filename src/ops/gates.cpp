@@ -27,14 +27,14 @@ Array functions(DType dtype) {
 }  // namespace
 
 Tensor gates(const Tensor& x, const Tensor& coefficients, const Wiring& wiring, std::source_location where) {
-  Attrs attrs;
-  attrs.ints.reserve(1 + 2 * wiring.size());
-  attrs.ints.push_back(coefficients.rank() > 0 ? coefficients.shape()[0] : 0);
+  std::vector<std::int64_t> ints;
+  ints.reserve(1 + 2 * wiring.size());
+  ints.push_back(coefficients.rank() > 0 ? coefficients.shape()[0] : 0);
   for (const Wire& wire : wiring) {
-    attrs.ints.push_back(wire.a);
-    attrs.ints.push_back(wire.b);
+    ints.push_back(wire.a);
+    ints.push_back(wire.b);
   }
-  return ir::apply(Op::gates, {x, coefficients}, std::move(attrs), where);
+  return ir::apply(Op::gates, {x, coefficients}, {std::move(ints), {}, {}}, where);
 }
 
 Tensor gate_coefficients(const Tensor& logits, std::source_location where) try {

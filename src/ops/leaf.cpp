@@ -67,10 +67,10 @@ Tensor full(const Shape& shape, double value, DType dtype, std::source_location 
 }
 
 Tensor iota(const Shape& shape, int axis, DType dtype, std::source_location where) {
-  ir::Attrs attrs;
-  attrs.ints = {ops::normalise_axis(axis, shape.rank(), "iota", where), static_cast<std::int64_t>(dtype)};
-  for (auto n : shape) attrs.ints.push_back(n);
-  return ir::apply(Op::iota, {}, std::move(attrs), where);
+  std::vector<std::int64_t> ints{ops::normalise_axis(axis, shape.rank(), "iota", where),
+                                 static_cast<std::int64_t>(dtype)};
+  ints.insert(ints.end(), shape.begin(), shape.end());
+  return ir::apply(Op::iota, {}, {std::move(ints), {}, {}}, where);
 }
 
 namespace ops {

@@ -39,8 +39,10 @@ namespace ops {
 Tensor draw_at(const Tensor& counter, std::uint64_t seed, const char* distribution, double parameter,
                const Shape& shape, DType dtype, const std::source_location& where) try {
   Attrs attrs;
-  attrs.ints = {static_cast<std::int64_t>(seed), counter.graph()->random_streams++, static_cast<std::int64_t>(dtype)};
-  attrs.ints.insert(attrs.ints.end(), shape.begin(), shape.end());
+  std::vector<std::int64_t> ints{static_cast<std::int64_t>(seed), counter.graph()->random_streams++,
+                                 static_cast<std::int64_t>(dtype)};
+  ints.insert(ints.end(), shape.begin(), shape.end());
+  attrs.ints = std::move(ints);
   attrs.reals = {parameter};
   attrs.text = distribution;
   return ir::apply(Op::random, {counter}, std::move(attrs), where);

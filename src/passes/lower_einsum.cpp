@@ -93,9 +93,9 @@ class Lowering {
     Dims starts(counts.rank(), 0), steps(counts.rank(), 1);
     counts[counts.rank() - 1] = count;
     if (count > 1) steps[counts.rank() - 1] = step;
-    Attrs attrs;
-    for (const Dims& dims : {starts, counts, steps}) attrs.ints.insert(attrs.ints.end(), dims.begin(), dims.end());
-    return rewriter_.add(Op::slice, {x}, std::move(attrs));
+    std::vector<std::int64_t> ints;
+    for (const Dims& dims : {starts, counts, steps}) ints.insert(ints.end(), dims.begin(), dims.end());
+    return rewriter_.add(Op::slice, {x}, {std::move(ints), {}, {}});
   }
 
   void drop_single_axes(Term& term) {
@@ -116,11 +116,12 @@ class Lowering {
 
   void sum_over(Term& term, const std::string& labels) {
     if (labels.empty()) return;
-    Attrs attrs;
+    std::vector<std::int64_t> axes;
     for (std::size_t i = 0; i < term.labels.size(); ++i)
-      if (has(labels, term.labels[i])) attrs.ints.push_back(static_cast<std::int64_t>(i));
+      if (has(labels, term.labels[i])) axes.push_back(static_cast<std::int64_t>(i));
     std::erase_if(term.labels, [&](char c) { return has(labels, c); });
-    term.node = rewriter_.reshape(rewriter_.add(Op::reduce_sum, {term.node}, std::move(attrs)), shape_of(term.labels));
+    const int sum = rewriter_.add(Op::reduce_sum, {term.node}, {std::move(axes), {}, {}});
+    term.node = rewriter_.reshape(sum, shape_of(term.labels));
   }
 
   int in_order(const Term& term, const std::string& wanted) {

@@ -40,7 +40,7 @@ int summed_result(Simplifier& s, int id) {
   const int x = s[id].inputs[0];
   if (s[x].op != Op::einsum || !s.used_once(x)) return -1;
   Labels labels = Labels::of(s[x].attrs.text);
-  const auto axes = s[id].attrs.ints;
+  const std::vector<std::int64_t>& axes = s[id].attrs.ints;
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) labels.result.erase(static_cast<std::size_t>(*axis), 1);
   const Shape whole = s[id].spec.shape;
   return s.reshape(s.make(Op::einsum, s[x].inputs, {{}, {}, labels.text()}), whole);

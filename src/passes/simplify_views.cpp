@@ -107,9 +107,9 @@ struct Slice {
     return {part_of(ints, 0, rank), part_of(ints, 1, rank), part_of(ints, 2, rank)};
   }
   Attrs attrs() const {
-    Attrs out;
-    for (const Dims& dims : {starts, counts, steps}) out.ints.insert(out.ints.end(), dims.begin(), dims.end());
-    return out;
+    std::vector<std::int64_t> ints;
+    for (const Dims& dims : {starts, counts, steps}) ints.insert(ints.end(), dims.begin(), dims.end());
+    return {std::move(ints), {}, {}};
   }
 };
 

@@ -35,6 +35,14 @@ Tensor error_cost(const Tensor& prediction, const Tensor& target, double delta) 
   return 0.5 * d * d;
 }
 
+/// How far the best right action's value is from leading every wrong one by `margin`; 0 for rows with no right action.
+Tensor margin_cost(const Tensor& q, const Tensor& right, double margin) {
+  const Tensor is_right = right > 0.5;
+  const Tensor best = max(where(is_right, q, -1e9), 1, Keep::yes);
+  const Tensor rival = max(where(is_right, -1e9, q + margin), 1, Keep::yes);
+  return where(best > -1e8, relu(rival - best), 0.0);
+}
+
 Tensor value_loss(const Tensor& outputs, const Tensor& y, double delta) {
   const std::int64_t n = outputs.shape().back();
   if (n == 1) return mean(error_cost(outputs, y, delta));
@@ -62,30 +70,33 @@ Dqn::Dqn(const NetOptions& net, const DqnOptions& options, const CompileOptions&
             Array::zeros({n, 1}, DType::i32),
             Array::zeros({n, 1}),
             Array::zeros({n, 1}),
-            Array::ones({n, 1})};
+            Array::ones({n, 1}),
+            Array::zeros({n, net.outputs})};
   acting_ = Array::zeros(acting.shape, acting.dtype);
   train_ = compile(
       named(compile_options, "train"),
       [&](const Tensor& from, const Tensor& to, const Tensor& action, const Tensor& reward, const Tensor& discount,
-          const Tensor& weight) {
-        const Tensor q = take_along(online_(from), action, 1);
+          const Tensor& weight, const Tensor& right) {
+        const Tensor all = online_(from), q = take_along(all, action, 1);
         const Tensor next = target_(to, nn::Mode::eval);
         const Tensor worth = options.double_q ? take_along(next, argmax(online_(to, nn::Mode::eval), 1, Keep::yes), 1)
                                               : max(next, 1, Keep::yes);
         const Tensor bounded = minimum(maximum(worth, options.least), options.greatest);
         const Tensor y = stop_gradient(reward + discount * bounded);
-        const Tensor loss = mean(error_cost(q, y, options.huber) * weight);
+        Tensor loss = mean(error_cost(q, y, options.huber) * weight);
+        if (options.margin > 0) loss = loss + mean(margin_cost(all, right, options.margin));
         adam_->minimize(loss, online_.parameters());
         return std::pair{loss, abs(q - y)};
       },
-      input, input, i32(n, 1), f32(n, 1), f32(n, 1), f32(n, 1));
+      input, input, i32(n, 1), f32(n, 1), f32(n, 1), f32(n, 1), f32(n, net.outputs));
   act_ = compile(
       named(compile_options, "act"), [&](const Tensor& x) { return online_(x); }, acting);
   sync_ = sync_step(online_, target_, options.tau, named(compile_options, "sync"));
 }
 
 Dqn::Trained Dqn::train() {
-  const auto results = train_(batch_.from, batch_.to, batch_.action, batch_.reward, batch_.discount, batch_.weight);
+  const auto results =
+      train_(batch_.from, batch_.to, batch_.action, batch_.reward, batch_.discount, batch_.weight, batch_.right);
   return {results[0].item<float>(), floats(results[1])};
 }
 
