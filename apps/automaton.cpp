@@ -18,14 +18,15 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 DType dtype_of(const AutomatonSettings& s) { return s.dtype == "f64" ? DType::f64 : DType::f32; }
 
-logic::AutomatonOptions options_of(const AutomatonSettings& s) {
+/// Of the n-th attempt: each has a wiring of its own.
+logic::AutomatonOptions options_of(const AutomatonSettings& s, std::int64_t attempt) {
   logic::AutomatonOptions o;
   o.channels = s.channels;
   o.kernels = s.kernels;
   o.kernel_gates = layer_sizes(s.kernel_gates);
   o.update_gates = layer_sizes(s.update_gates);
   o.start = {.pass = s.pass, .noise = s.noise};
-  o.seed = s.seed;
+  o.seed = s.seed + 0x9e3779b97f4a7c15 * static_cast<std::uint64_t>(attempt);
   o.dtype = dtype_of(s);
   return o;
 }
@@ -43,6 +44,13 @@ double number_of(const Metadata& metadata, const std::string& name, const std::s
   if (!(in >> value) || !std::isfinite(value))
     throw Error(fmt::format("{}: metadata: {} is '{}', expected a number", path, name, found->second));
   return value;
+}
+
+/// How often a run had begun again.
+std::int64_t restarts_of(const Metadata& metadata, const std::string& path) {
+  const double restarts = number_of(metadata, "restarts", path);
+  if (!(restarts >= 0 && restarts < 1e9)) throw Error(fmt::format("{}: metadata: restarts is {}", path, restarts));
+  return static_cast<std::int64_t>(restarts);
 }
 
 std::vector<LossPoint> history_of(const Metadata& metadata, const std::string& path) {
@@ -65,15 +73,23 @@ std::vector<LossPoint> history_of(const Metadata& metadata, const std::string& p
 AutomatonRun::AutomatonRun(const AutomatonSettings& settings, int threads, int lanes)
     : settings_(settings),
       task_(settings),
-      automaton_(options_of(settings)),
-      adam_(optim::Adam::Options{.lr = settings.lr,
-                                 .beta2 = settings.beta2,
-                                 .weight_decay = settings.weight_decay,
-                                 .clip = {.value = settings.clip}}),
-      random_(settings.seed) {
+      automaton_(options_of(settings, 0)),
+      random_(settings.seed),
+      threads_(threads),
+      lanes_(lanes) {
+  begin();
+}
+
+/// New optimiser and steps, for the automaton there is.
+void AutomatonRun::begin() {
+  adam_ = std::make_unique<optim::AdamW>(optim::Adam::Options{.lr = settings_.lr,
+                                                              .beta2 = settings_.beta2,
+                                                              .weight_decay = settings_.weight_decay,
+                                                              .clip = {.value = settings_.clip}});
+  sums_.clear();
   for (const State& p : automaton_.parameters())
     if (settings_.accumulate > 1) sums_.emplace_back(Array::zeros(p.shape(), p.spec().dtype), "sum." + p.name());
-  compile_steps(threads, lanes);
+  compile_steps();
 }
 
 Tensor AutomatonRun::rollout(const logic::Automaton::Rule& rule, const Tensor& start, Recompute recompute) {
@@ -133,7 +149,7 @@ Tensor AutomatonRun::loss_of(const Tensor& last, const Tensor& target) const {
   return sum(square(slice(last, 0, 0, task_.target_channels()) - target));
 }
 
-void AutomatonRun::compile_steps(int threads, int lanes) {
+void AutomatonRun::compile_steps() {
   const DType dtype = dtype_of(settings_);
   const auto size = settings_.height * settings_.width;
   auto specs = [&](std::int64_t grids) {
@@ -144,12 +160,12 @@ void AutomatonRun::compile_steps(int threads, int lanes) {
   };
   const Recompute recompute = settings_.memory == "recompute" ? Recompute::yes : Recompute::no;
   const std::vector<State> parameters = automaton_.parameters();
-  CompileOptions options{settings_.task, threads, lanes};
+  CompileOptions options{settings_.task, threads_, lanes_};
   train_ = compile(
       [&](const std::vector<Tensor>& in) {
         const Tensor loss = rollout_loss(training_rule(in[2], in[3]), in[0], in[1], recompute);
         if (settings_.accumulate == 1) {
-          adam_.minimize(loss, parameters);
+          adam_->minimize(loss, parameters);
           return std::vector<Tensor>{loss};
         }
         const auto gradients = grad(loss, std::vector<Tensor>(parameters.begin(), parameters.end()));
@@ -157,11 +173,11 @@ void AutomatonRun::compile_steps(int threads, int lanes) {
         return std::vector<Tensor>{loss};
       },
       specs(settings_.batch), options);
-  options.lanes = train_.facts().lanes;
+  options.lanes = lanes_ = train_.facts().lanes;
   if (settings_.accumulate > 1)
     apply_ = compile(
         [&](const std::vector<Tensor>&) {
-          adam_.apply(parameters, std::vector<Tensor>(sums_.begin(), sums_.end()));
+          adam_->apply(parameters, std::vector<Tensor>(sums_.begin(), sums_.end()));
           for (const State& s : sums_) s.assign(full(s.shape(), 0, dtype));
           return std::vector<Tensor>{};
         },
@@ -206,35 +222,27 @@ double AutomatonRun::run_update() {
   return sum / count;
 }
 
-/// New logits and moments; the wiring stays.
+/// Another wiring, new logits: whether a run succeeds depends on both.
 void AutomatonRun::begin_again() {
   ++restarts_;
-  begun_ = best_at_ = done_;
+  begun_ = done_;
   sharpness_ = 1;
   hardness_ = 0;
-  recent_ = best_ = 0.25;
-  logic::AutomatonOptions fresh = options_of(settings_);
-  fresh.start.noise = std::max(fresh.start.noise, 0.5);  // or it would begin exactly as before
-  fresh.seed += 0x9e3779b97f4a7c15 * static_cast<std::uint64_t>(restarts_);
-  const std::vector<State> from = logic::Automaton(fresh).parameters(), to = automaton_.parameters();
-  for (std::size_t i = 0; i < to.size(); ++i) State(to[i]).set(from[i].value());
-  for (const State& s : adam_.states())
-    if (s.name().find(".lr") == std::string::npos) State(s).set(Array::zeros(s.shape(), s.spec().dtype));
+  recent_ = 0.25;
+  automaton_ = logic::Automaton(options_of(settings_, restarts_));
+  begin();
 }
 
 void AutomatonRun::follow(double error) {
   recent_ = done_ == begun_ + 1 ? error : 0.95 * recent_ + 0.05 * error;
-  if (recent_ < 0.97 * best_) {
-    best_ = recent_;
-    best_at_ = done_;
-  }
   constexpr double kSharpest = 30, kHardest = 0.95;
   if (recent_ < settings_.solved) {
     sharpness_ = std::min(kSharpest, sharpness_ * (1 + settings_.sharpen));
+    adam_->set_lr(settings_.lr / sharpness_);  // sharpened logits move as fast as before
     hardness_ = std::min(kHardest, hardness_ + settings_.harden);
-  } else
+  } else {
     hardness_ = std::max(0.0, hardness_ - settings_.harden);
-  if (settings_.patience > 0 && done_ - best_at_ >= settings_.patience) begin_again();
+  }
 }
 
 Outcome AutomatonRun::train(const AutomatonWatch& watch) {
@@ -254,6 +262,7 @@ Outcome AutomatonRun::train(const AutomatonWatch& watch) {
       if (watch.look) watch.look(p);
       if (found.wrong == 0 && found.error == 0) return Outcome::exact;
     }
+    if (settings_.attempt > 0 && done_ - begun_ >= settings_.attempt && done_ < settings_.updates) begin_again();
     if (watch.update) watch.update(p);
     if (watch.stop && watch.stop()) return Outcome::stopped;
   }
@@ -266,7 +275,7 @@ Outcome AutomatonRun::train(const AutomatonWatch& watch) {
 CheckpointStates AutomatonRun::states() const {
   CheckpointStates all;
   all.add_group("model", automaton_.parameters());
-  all.add_group("optimiser", adam_.states());
+  all.add_group("optimiser", adam_->states());
   all.add("random", random_.counter());
   return all;
 }
@@ -277,8 +286,9 @@ void AutomatonRun::save(const std::string& path) const {
   m["windrow.app"] = "automaton";
   m["lanes"] = std::to_string(train_.facts().lanes);
   m["done"] = std::to_string(done_);
-  m["so_far"] = fmt::format("{} {} {} {} {} {} {} {} {} {}", begun_, restarts_, looks_, sharpness_, hardness_, recent_,
-                            best_, best_at_, last_hard_, seconds_);
+  m["restarts"] = std::to_string(restarts_);
+  m["so_far"] =
+      fmt::format("{} {} {} {} {} {} {}", begun_, looks_, sharpness_, hardness_, recent_, last_hard_, seconds_);
   std::string points;
   for (const LossPoint& p : history_) points += fmt::format("{} {} {};", p.update, p.soft, p.hard);
   m["history"] = points;
@@ -291,11 +301,16 @@ void AutomatonRun::load(const std::string& path) {
   const auto found = m.find("so_far");
   if (found == m.end() || done < 0) throw Error(path + ": its metadata does not say how far the run was");
   std::istringstream in(found->second);
-  std::int64_t begun = 0, restarts = 0, looks = 0, best_at = 0;
-  double sharpness = 0, hardness = 0, recent = 0, best = 0, last_hard = 0, seconds = 0;
-  if (!(in >> begun >> restarts >> looks >> sharpness >> hardness >> recent >> best >> best_at >> last_hard >> seconds))
-    throw Error(fmt::format("{}: metadata: so_far is '{}', expected ten numbers", path, found->second));
+  const std::int64_t restarts = restarts_of(m, path);
+  std::int64_t begun = 0, looks = 0;
+  double sharpness = 0, hardness = 0, recent = 0, last_hard = 0, seconds = 0;
+  if (!(in >> begun >> looks >> sharpness >> hardness >> recent >> last_hard >> seconds))
+    throw Error(fmt::format("{}: metadata: so_far is '{}', expected seven numbers", path, found->second));
   std::vector<LossPoint> history = history_of(m, path);
+  if (restarts != restarts_) {
+    automaton_ = logic::Automaton(options_of(settings_, restarts));
+    begin();
+  }
   load_checkpoint(path, states());
   done_ = done;
   begun_ = begun;
@@ -304,8 +319,6 @@ void AutomatonRun::load(const std::string& path) {
   sharpness_ = sharpness;
   hardness_ = hardness;
   recent_ = recent;
-  best_ = best;
-  best_at_ = best_at;
   last_hard_ = last_hard;
   seconds_ = seconds;
   history_ = std::move(history);
@@ -314,7 +327,8 @@ void AutomatonRun::load(const std::string& path) {
 TrainedAutomaton load_automaton(const std::string& path) {
   const Safetensors file = read_safetensors(path);
   const AutomatonSettings settings = automaton_settings_of(file.metadata, path);
-  TrainedAutomaton t{settings, logic::Automaton(options_of(settings)), history_of(file.metadata, path)};
+  TrainedAutomaton t{settings, logic::Automaton(options_of(settings, restarts_of(file.metadata, path))),
+                     history_of(file.metadata, path)};
   CheckpointStates states;
   states.add_group("model", t.automaton.parameters());
   for (const auto& [name, state] : states.all()) {

@@ -30,14 +30,14 @@ struct AutomatonSettings {
   std::string kernel_gates = "8,4,2", update_gates;  // layers, "256x10,128,64"
   double fire = 1;                                   // the share of cells that take their new state in each step
   double lr = 0.05, weight_decay = 0, beta2 = 0.99, clip = 100;
-  double pass = 6;            // the logit of pass-through at the start
-  double noise = 0;           // deviation of all logits at the start
-  double sharpen = 0.005;     // while the soft loss is low, the sharpness of the softmax grows by this share an update
-  double harden = 0;          // while the loss is low, the share of gates that are hard grows by this much an update
-  std::int64_t restore = 0;   // times that each step's values are drawn towards 0 and 1, as real gates do
-  double early = 0;           // share of the loss that is taken after the steps of the second half: converge sooner
-  double solved = 0.06;       // what "low" is: the mean squared error
-  std::int64_t patience = 0;  // updates without a fall of the loss after which a run begins again; 0: never
+  double pass = 6;           // the logit of pass-through at the start
+  double noise = 0;          // deviation of all logits at the start
+  double sharpen = 0.005;    // while the soft loss is low, the sharpness of the softmax grows by this share an update
+  double harden = 0;         // while the loss is low, the share of gates that are hard grows by this much an update
+  std::int64_t restore = 0;  // times that each step's values are drawn towards 0 and 1, as real gates do
+  double early = 0;          // share of the loss that is taken after the steps of the second half: converge sooner
+  double solved = 0.06;      // what "low" is: the mean squared error
+  std::int64_t attempt = 0;  // updates after which a run that is not exact begins again, wired anew; 0: never
   std::string memory = "recompute";  // or "keep": all activations of all steps
   std::string dtype = "f32";
   std::string picture;  // of pattern and colour: a PNG; empty: the built-in drawing
@@ -129,7 +129,8 @@ class AutomatonRun {
   Tensor next_state(const logic::Automaton::Rule& rule, const Tensor& state);
   logic::Automaton::Rule training_rule(const Tensor& sharpness, const Tensor& hardness) const;
   Tensor loss_of(const Tensor& last, const Tensor& target) const;
-  void compile_steps(int threads, int lanes);
+  void begin();
+  void compile_steps();
   double run_update();
   void follow(double error);
   void begin_again();
@@ -138,13 +139,13 @@ class AutomatonRun {
   AutomatonSettings settings_;
   AutomatonTask task_;
   logic::Automaton automaton_;
-  optim::AdamW adam_;
+  std::unique_ptr<optim::AdamW> adam_;
   Random random_;
+  int threads_, lanes_;
   std::vector<State> sums_;  // of gradients, when they are accumulated
   Step train_, apply_, hard_;
   std::int64_t done_ = 0, begun_ = 0, restarts_ = 0, looks_ = 0;
-  double sharpness_ = 1, hardness_ = 0, recent_ = 0.25, best_ = 0.25, last_hard_ = 1, seconds_ = 0;
-  std::int64_t best_at_ = 0;
+  double sharpness_ = 1, hardness_ = 0, recent_ = 0.25, last_hard_ = 1, seconds_ = 0;
   std::vector<LossPoint> history_;
 };
 

@@ -78,7 +78,7 @@ const std::vector<Field>& fields() {
       numeric<std::int64_t>("restore", &S::restore, 0, 10),
       numeric("early", &S::early, 0.0, 1.0),
       numeric("solved", &S::solved, 0.0, 1.0),
-      numeric<std::int64_t>("patience", &S::patience, 0, 100'000'000),
+      numeric<std::int64_t>("attempt", &S::attempt, 0, 100'000'000),
       one_of("memory", &S::memory, {"recompute", "keep"}),
       one_of("dtype", &S::dtype, {"f32", "f64"}),
       {"picture", [](const S& s) { return s.picture; }, [](S& s, const std::string& text) { s.picture = text; }},
@@ -185,7 +185,6 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
   s.sharpen = ours.sharpen;
   if (task == "checkerboard" || task == "checkerboard-async") {
     s.updates = 2000;
-    s.patience = 300;
   }
   if (task == "life") {
     s.pass = 8;

@@ -97,6 +97,39 @@ TEST(Schedule, WideGradientIsMadeByRowsNotSummedOverLanes) {
   EXPECT_GE(large.facts().partial_bytes, 144u * 128 * 4) << large.describe();
 }
 
+TEST(Schedule, PatchesOfAConvolutionAreMadeAgainNotKept) {
+  const State w0(Array::ones({1, 3, 3, 32}), "w0"), w1(Array::ones({32, 3, 3, 32}), "w1");
+  optim::Sgd sgd;
+  // A mean over the batch ends the strips between the layers, so the gradient of w1 is in a later phase than its patches.
+  Step step = compile(
+      CompileOptions{"conv", 0, 2},
+      [&](Tensor x) {
+        const Tensor a = relu(conv2d(x, w0)), centred = a - mean(a, {0, 1, 2}, Keep::yes);
+        const Tensor b = conv2d(centred, w1);
+        const Tensor loss = mean(square(b - mean(b, {0, 1, 2}, Keep::yes)));
+        sgd.minimize(loss, {w0, w1});
+        return loss;
+      },
+      f32(64, 28, 28, 1));
+  const plan::Schedule& s = step.inside().schedule;
+  std::size_t unfolds = 0;
+  for (std::size_t i = 0; i < s.place.size(); ++i) {
+    if ((*s.graph)[static_cast<int>(i)].op != ir::Op::unfold || s.place[i].phase < 0) continue;
+    ++unfolds;
+    EXPECT_EQ(s.place[i].home, plan::Home::strip) << step.describe();
+  }
+  EXPECT_EQ(unfolds, 4u) << step.describe();
+  // Each picture's patches are 0.7 MB: strips of one or two stay in the second-level cache.
+  for (const auto& phase : s.phases)
+    for (const auto& region : phase.regions)
+      for (const auto& m : region.members) {
+        const ir::Node& n = (*s.graph)[m.node];
+        if (n.op == ir::Op::unfold && n.spec.shape.count() > 1'000'000) {
+          EXPECT_LE(region.strip, 4) << step.describe();
+        }
+      }
+}
+
 TEST(Schedule, OneLaneHasNoMoreStepsThanItNeeds) {
   Mlp mlp;
   Step step = mlp.step(1);

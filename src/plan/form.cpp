@@ -67,6 +67,7 @@ class Former {
   void take(int old) {
     Node n = given_[old];
     for (int& in : n.inputs) in = renamed(in);
+    unfold_again(old, n);
     if (const int sum = added_totals(old, n); sum >= 0) {
       rename_.push_back(sum);
       return;
@@ -76,6 +77,29 @@ class Former {
     if (id == known) settle(old, id);
     if (is_total(place(id).axis)) id = add_lane_sum(id);
     rename_.push_back(id);
+  }
+
+  /// Patches are many times what they are made of. What reads them in a later phase than theirs, such as the gradient of
+  /// a convolution's weights, makes them again in its strips instead of fetching them from memory.
+  void unfold_again(int old, Node& n) {
+    int phase = -1;
+    for (int in : n.inputs) phase = std::max(phase, place(in).phase);
+    for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+      int source = n.inputs[k];
+      while (ir::is_view(node(source).op)) source = node(source).inputs[0];
+      if (node(source).op == Op::unfold && place(source).phase < phase)
+        n.inputs[k] = again(given_[old].inputs[k], n.inputs[k], phase);
+    }
+  }
+
+  int again(int old, int id, int phase) {
+    Node n = node(id);
+    n.copy = -1 - phase;
+    if (ir::is_view(n.op)) n.inputs[0] = again(given_[old].inputs[0], n.inputs[0], phase);
+    const int known = static_cast<int>(place_.size());
+    const int copy = append(std::move(n));
+    if (copy == known) settle(old, copy);
+    return copy;
   }
 
   /// The sum of two totals of one region, such as a weight's gradients at two places: both go into one accumulator.

@@ -14,11 +14,16 @@ using ir::Op;
 struct Traffic {
   double row_bytes = 0;        // values made in the strips, a row
   double live_bytes = 0;       // the most of them that are needed at once
-  double weight_bytes = 0;     // whole operands read again by every strip
+  double weight_bytes = 0;     // whole operands read again by every strip, and totals
+  double weights = 0;          // their elements
   double flops_row = 0;        // of matrix products and gates
   double calls = 0;            // kernels a strip
   bool along_vectors = false;  // rows are what vectors run over: strips of whole vectors
 };
+
+double bytes_of(const ir::Graph& g, int id) {
+  return static_cast<double>(g[id].spec.shape.count()) * static_cast<double>(size_of(g[id].spec.dtype));
+}
 
 bool is_gates(Op op) { return op == Op::gates || op == Op::gates_grad_x || op == Op::gates_grad_coefficients; }
 
@@ -51,7 +56,7 @@ double live_bytes(const Schedule& s, const Region& region) {
   return most;
 }
 
-Traffic traffic_of(const Schedule& s, const Region& region) {
+Traffic traffic_of(const Schedule& s, const Region& region, const Options& o) {
   Traffic t;
   const ir::Graph& g = *s.graph;
   std::vector<int> weights;
@@ -60,10 +65,12 @@ Traffic traffic_of(const Schedule& s, const Region& region) {
     if (ir::is_view(n.op)) continue;
     t.calls += 1;
     const double bytes = static_cast<double>(n.spec.shape.count()) * static_cast<double>(size_of(n.spec.dtype));
-    if (is_total(m.axis))
+    if (is_total(m.axis)) {
       t.weight_bytes += bytes;
-    else
+      t.weights += static_cast<double>(n.spec.shape.count());
+    } else {
       t.row_bytes += bytes / static_cast<double>(region.extent);
+    }
     if (n.op != Op::einsum && !is_gates(n.op)) continue;
     t.along_vectors |= is_gates(n.op);
     t.flops_row += flops(g, m.node) / static_cast<double>(region.extent);
@@ -72,10 +79,14 @@ Traffic traffic_of(const Schedule& s, const Region& region) {
   }
   std::sort(weights.begin(), weights.end());
   weights.erase(std::unique(weights.begin(), weights.end()), weights.end());
-  // Long regions of gates use memory again and again; for others all they make is near enough what they need.
-  t.live_bytes = t.along_vectors ? live_bytes(s, region) : t.row_bytes;
-  for (int w : weights)
-    t.weight_bytes += static_cast<double>(g[w].spec.shape.count()) * static_cast<double>(size_of(g[w].spec.dtype));
+  // Long regions of gates and rows of whole pictures use memory again and again; for others all they make is near enough
+  // what they need.
+  const bool large_rows = t.row_bytes > 0.1 * static_cast<double>(o.l2_bytes);
+  t.live_bytes = t.along_vectors || large_rows ? live_bytes(s, region) : t.row_bytes;
+  for (int w : weights) {
+    t.weight_bytes += bytes_of(g, w);
+    t.weights += static_cast<double>(g[w].spec.shape.count());
+  }
   return t;
 }
 
@@ -85,7 +96,9 @@ double strip_cost(const Traffic& t, double rows, const Options& o) {
   const double strip = rows * t.live_bytes;
   const double ns_byte = strip < 0.6 * l1 ? 0.005 : strip + t.weight_bytes < 0.7 * l2 ? 0.012 : 0.05;
   const double weight_ns_byte = strip + t.weight_bytes < 0.7 * l2 ? 0.010 : 0.04;
-  const double gemm_ramp = 1 + 2 / rows;  // few rows: the register tiles of a product are not filled
+  // Few rows: the register tiles of a product are not filled. A row of a convolution is many of them, one a place.
+  const double rows_a_row = std::max(1.0, t.flops_row / std::max(1.0, 2 * t.weights));
+  const double gemm_ramp = 1 + 2 / (rows * rows_a_row);
   return t.row_bytes * ns_byte + t.weight_bytes * weight_ns_byte / rows + gemm_ramp * t.flops_row / 150 +
          15 * t.calls / rows;
 }
@@ -96,7 +109,7 @@ void choose_strip(const Schedule& s, Region& region, const Options& o) {
   std::int64_t rows = 1;
   for (std::size_t i = 0; i + 1 < region.row_begin.size(); ++i)
     rows = std::max(rows, region.row_begin[i + 1] - region.row_begin[i]);
-  const Traffic t = traffic_of(s, region);
+  const Traffic t = traffic_of(s, region, o);
   if (region.flat || t.flops_row == 0 || t.row_bytes <= 64) {
     // Nothing but sweeps: strips whose values stay in the first-level cache.
     const auto fit = static_cast<std::int64_t>(0.5 * static_cast<double>(o.l1_bytes) / std::max(t.row_bytes, 1.0));
@@ -117,10 +130,6 @@ void choose_strip(const Schedule& s, Region& region, const Options& o) {
       region.strip = strip;
     }
   }
-}
-
-double bytes_of(const ir::Graph& g, int id) {
-  return static_cast<double>(g[id].spec.shape.count()) * static_cast<double>(size_of(g[id].spec.dtype));
 }
 
 /// Is a value cut so finely between lanes that the caches fetch each other's lines? Rows that lie together are not.
