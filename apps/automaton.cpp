@@ -76,7 +76,8 @@ AutomatonRun::AutomatonRun(const AutomatonSettings& settings, int threads, int l
       automaton_(options_of(settings, 0)),
       random_(settings.seed),
       threads_(threads),
-      lanes_(lanes) {
+      lanes_(lanes),
+      hardness_(settings.hard) {
   begin();
 }
 
@@ -133,7 +134,7 @@ logic::Automaton::Rule AutomatonRun::training_rule(const Tensor& sharpness, cons
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const Tensor logits = Tensor(layers[i].logits) * reshape(sharpness, {1, 1});
       const Tensor soft = gate_coefficients(logits);
-      if (settings_.harden == 0) {
+      if (settings_.harden == 0 && settings_.hard == 0) {
         all.push_back(soft);
         continue;
       }
@@ -227,7 +228,7 @@ void AutomatonRun::begin_again() {
   ++restarts_;
   begun_ = done_;
   sharpness_ = 1;
-  hardness_ = 0;
+  hardness_ = settings_.hard;
   recent_ = 0.25;
   automaton_ = logic::Automaton(options_of(settings_, restarts_));
   begin();
@@ -239,9 +240,9 @@ void AutomatonRun::follow(double error) {
   if (recent_ < settings_.solved) {
     sharpness_ = std::min(kSharpest, sharpness_ * (1 + settings_.sharpen));
     adam_->set_lr(settings_.lr / sharpness_);  // sharpened logits move as fast as before
-    hardness_ = std::min(kHardest, hardness_ + settings_.harden);
+    hardness_ = std::max(settings_.hard, std::min(kHardest, hardness_ + settings_.harden));
   } else {
-    hardness_ = std::max(0.0, hardness_ - settings_.harden);
+    hardness_ = std::max(settings_.hard, hardness_ - settings_.harden);
   }
 }
 

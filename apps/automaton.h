@@ -33,6 +33,7 @@ struct AutomatonSettings {
   double pass = 6;           // the logit of pass-through at the start
   double noise = 0;          // deviation of all logits at the start
   double sharpen = 0.005;    // while the soft loss is low, the sharpness of the softmax grows by this share an update
+  double hard = 0;            // share of gates that are hard in an update, drawn anew for each
   double harden = 0;         // while the loss is low, the share of gates that are hard grows by this much an update
   std::int64_t restore = 0;  // times that each step's values are drawn towards 0 and 1, as real gates do
   double early = 0;          // share of the loss that is taken after the steps of the second half: converge sooner

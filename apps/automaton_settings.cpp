@@ -74,6 +74,7 @@ const std::vector<Field>& fields() {
       numeric("pass", &S::pass, -100.0, 100.0),
       numeric("noise", &S::noise, 0.0, 100.0),
       numeric("sharpen", &S::sharpen, 0.0, 1.0),
+      numeric("hard", &S::hard, 0.0, 1.0),
       numeric("harden", &S::harden, 0.0, 1.0),
       numeric<std::int64_t>("restore", &S::restore, 0, 10),
       numeric("early", &S::early, 0.0, 1.0),

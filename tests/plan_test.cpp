@@ -98,7 +98,7 @@ TEST(Schedule, WideGradientIsMadeByRowsNotSummedOverLanes) {
 }
 
 TEST(Schedule, PatchesOfAConvolutionAreMadeAgainNotKept) {
-  const State w0(Array::ones({1, 3, 3, 32}), "w0"), w1(Array::ones({32, 3, 3, 32}), "w1");
+  const State w0(Array::ones({3, 3, 1, 32}), "w0"), w1(Array::ones({3, 3, 32, 32}), "w1");
   optim::Sgd sgd;
   // A mean over the batch ends the strips between the layers, so the gradient of w1 is in a later phase than its patches.
   Step step = compile(

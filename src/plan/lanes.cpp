@@ -94,8 +94,12 @@ Traffic traffic_of(const Schedule& s, const Region& region, const Options& o) {
 double strip_cost(const Traffic& t, double rows, const Options& o) {
   const double l1 = static_cast<double>(o.l1_bytes), l2 = static_cast<double>(o.l2_bytes);
   const double strip = rows * t.live_bytes;
-  const double ns_byte = strip < 0.6 * l1 ? 0.005 : strip + t.weight_bytes < 0.7 * l2 ? 0.012 : 0.05;
-  const double weight_ns_byte = strip + t.weight_bytes < 0.7 * l2 ? 0.010 : 0.04;
+  const double full = (strip + t.weight_bytes) / (0.7 * l2);  // of the second-level cache
+  const auto beyond = [&](double least, double most) {
+    return std::min(most, least + (most - least) / 2 * std::max(0.0, full - 1));
+  };
+  const double ns_byte = strip < 0.6 * l1 ? 0.005 : beyond(0.012, 0.05);
+  const double weight_ns_byte = beyond(0.010, 0.04);
   // Few rows: the register tiles of a product are not filled. A row of a convolution is many of them, one a place.
   const double rows_a_row = std::max(1.0, t.flops_row / std::max(1.0, 2 * t.weights));
   const double gemm_ramp = 1 + 2 / (rows * rows_a_row);
