@@ -7,6 +7,8 @@
 #include <cmath>
 #include <sstream>
 
+#include "apps/automaton_exam.h"
+
 namespace wr::apps {
 namespace {
 
@@ -246,6 +248,14 @@ void AutomatonRun::follow(double error) {
   }
 }
 
+/// Functions of gates that are still mixtures: those that make the fewest cells wrong, on grids that are not trained
+/// on.
+void AutomatonRun::polish() {
+  const AutomatonExam exam(task_, settings_, kLookNumbers + static_cast<std::uint64_t>(looks_++));
+  logic::polish(automaton_, [&](const logic::Circuit& circuit) { return exam.wrong(circuit); },
+                {.tries = settings_.tries, .seed = settings_.seed + static_cast<std::uint64_t>(done_)});
+}
+
 Outcome AutomatonRun::train(const AutomatonWatch& watch) {
   const double start = now(), before = seconds_;
   const std::int64_t first = done_;
@@ -256,6 +266,7 @@ Outcome AutomatonRun::train(const AutomatonWatch& watch) {
     AutomatonProgress p{done_,      settings_.updates, recent_, last_hard_,
                         sharpness_, hardness_,         rate,    static_cast<double>(settings_.updates - done_) / rate};
     const bool near = recent_ < 0.1;
+    if (settings_.polish > 0 && recent_ < settings_.solved && (done_ - begun_) % settings_.polish == 0) polish();
     if (done_ % (near ? kPointEvery : 5 * kPointEvery) == 0 || done_ == settings_.updates) {
       const Look found = look(kLookBatches);
       p.hard = last_hard_ = found.error;

@@ -79,6 +79,8 @@ const std::vector<Field>& fields() {
       numeric<std::int64_t>("restore", &S::restore, 0, 10),
       numeric("early", &S::early, 0.0, 1.0),
       numeric("solved", &S::solved, 0.0, 1.0),
+      numeric<std::int64_t>("polish", &S::polish, 0, 100'000'000),
+      numeric<std::int64_t>("tries", &S::tries, 1, 100'000'000),
       numeric<std::int64_t>("attempt", &S::attempt, 0, 100'000'000),
       one_of("memory", &S::memory, {"recompute", "keep"}),
       one_of("dtype", &S::dtype, {"f32", "f64"}),
@@ -134,7 +136,8 @@ AutomatonSettings published(const std::string& task) {
   s.pass = 10;
   s.noise = 0;
   s.weight_decay = 0.01;
-  s.sharpen = 0;
+  s.sharpen = s.harden = 0;
+  s.restore = s.polish = 0;
   if (task == "life") {
     s.height = s.width = 3;
     s.border = "wrap";
@@ -183,10 +186,11 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
   s.pass = ours.pass;
   s.noise = ours.noise;
   s.weight_decay = 0;
-  s.sharpen = ours.sharpen;
-  if (task == "checkerboard" || task == "checkerboard-async") {
-    s.updates = 2000;
-  }
+  s.harden = ours.harden;
+  s.restore = ours.restore;
+  s.polish = ours.polish;
+  if (task == "checkerboard" || task == "checkerboard-async") s.updates = 2000;
+  if (task == "checkerboard") s.attempt = 660;
   if (task == "life") {
     s.pass = 8;
     s.noise = 0.5;
@@ -194,6 +198,8 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
     s.lr = 0.02;
     s.solved = 0.003;
     s.sharpen = 0.002;
+    s.harden = 0;
+    s.restore = 0;
   }
   return s;
 }

@@ -212,6 +212,8 @@ const Setting kSettings[] = {
     {"restore", "N", "Times that each step's values are drawn towards 0 and 1, as real gates do"},
     {"early", "X", "Share of the loss that is taken after every step of the second half: the rule settles sooner"},
     {"solved", "X", "What low is"},
+    {"polish", "N", "Updates between searches for hard gates that work, while the loss is low; 0: never"},
+    {"tries", "N", "Circuits that such a search tries"},
     {"attempt", "N", "Updates after which a run that is not exact begins again, wired anew; 0: never"},
     {"memory", "recompute|keep", "Compute gates again going back, or keep all activations"},
     {"dtype", "f32|f64", "Of states and logits"},

@@ -1,5 +1,6 @@
 // Training automata: settings as text, tasks, resuming bit for bit, accumulated batches, bad files.
 #include "apps/automaton.h"
+#include "apps/automaton_exam.h"
 
 #include <gtest/gtest.h>
 
@@ -63,6 +64,10 @@ TEST(AutomatonRun, ResumesBitForBit) {
     const TemporaryFolder folder;
     AutomatonSettings s = small_settings();
     s.fire = fire;
+    s.attempt = 4;  // begins again before the checkpoint and after it
+    s.polish = 3;
+    s.tries = 20;
+    s.solved = 1;
     AutomatonRun whole(s, 2, 2);
     whole.train({});
     AutomatonRun first(s, 1, 2);
@@ -73,9 +78,29 @@ TEST(AutomatonRun, ResumesBitForBit) {
     second.load(folder / "a.safetensors");
     EXPECT_EQ(second.updates_done(), 5);
     second.train({});
+    EXPECT_EQ(second.restarts(), whole.restarts());
+    EXPECT_GE(second.restarts(), 2);
     EXPECT_EQ(parameters_of(second), parameters_of(whole));
     const TrainedAutomaton trained = load_automaton(folder / "a.safetensors");
     EXPECT_EQ(trained.automaton.gate_count(), first.automaton().gate_count());
+  }
+}
+
+TEST(AutomatonExam, CountsWhatTheHardNetworkGetsWrong) {
+  for (const char* border : {"zero", "wrap"}) {
+    AutomatonSettings s = small_settings();
+    s.border = border;
+    s.noise = 3;
+    const AutomatonTask task(s);
+    const AutomatonRun run(s, 1, 1);
+    const auto batch = task.batch(5, 64);
+    Tensor state(batch.start);
+    for (std::int64_t i = 0; i < s.steps; ++i)
+      state = run.automaton().step(run.automaton().rule(logic::Mode::hard), state, s.height, s.width,
+                                   s.border == "wrap" ? Border::wrap : Border::zero);
+    const double wrong = eval(sum(cast(ne(slice(state, 0, 0, 1), Tensor(batch.target)), DType::f32))).item<float>();
+    EXPECT_GT(wrong, 0);
+    EXPECT_EQ(static_cast<double>(AutomatonExam(task, s, 5).wrong(logic::circuit_of(run.automaton()))), wrong);
   }
 }
 
@@ -117,7 +142,7 @@ TEST(AutomatonRun, RefusesFilesThatAreNotItsOwn) {
   Safetensors file = read_safetensors(folder / "a.safetensors");
   file.metadata["so_far"] = "1 2 three";
   write_safetensors(folder / "b.safetensors", file.tensors, file.metadata);
-  EXPECT_ERROR(run.load(folder / "b.safetensors"), "expected ten numbers");
+  EXPECT_ERROR(run.load(folder / "b.safetensors"), "expected seven numbers");
   file.metadata["update-gates"] = "16,4,2";
   write_safetensors(folder / "c.safetensors", file.tensors, file.metadata);
   EXPECT_ERROR(load_automaton(folder / "c.safetensors"), "its settings need");

@@ -104,6 +104,70 @@ TEST(CircuitBits, RunAsTheHardNetworkDoes) {
     }
 }
 
+TEST(CircuitBits, ManyGridsRunAsOneDoes) {
+  for (const Border border : {Border::zero, Border::wrap})
+    for (const auto& [height, width] : {std::pair<int64_t, int64_t>{5, 7}, {3, 16}, {4, 37}, {1, 1}}) {
+      const logic::Automaton m = random_automaton(static_cast<std::uint64_t>(height * width));
+      logic::BitAutomaton bits(logic::simplified(logic::circuit_of(m)));
+      std::vector<logic::BitGrid> alone;
+      logic::BitGrids now(3, height, width), next = now;
+      for (unsigned g = 0; g < 64; ++g) {
+        alone.push_back(random_grid(3, height, width, g));
+        for (int64_t c = 0; c < 3; ++c)
+          for (int64_t i = 0; i < height * width; ++i)
+            now.row(c, 0)[i] |= std::uint64_t{alone[g].get(c, i / width, i % width)} << g;
+      }
+      for (int step = 0; step < 3; ++step) {
+        bits.step(now, next, border);
+        std::swap(now, next);
+        for (logic::BitGrid& grid : alone) {
+          const logic::BitGrid before = grid;
+          bits.step(before, grid, border);
+        }
+      }
+      for (unsigned g = 0; g < 64; ++g)
+        for (int64_t c = 0; c < 3; ++c)
+          for (int64_t i = 0; i < height * width; ++i)
+            ASSERT_EQ((now.row(c, 0)[i] >> g & 1) != 0, alone[g].get(c, i / width, i % width))
+                << height << "x" << width << " grid " << g;
+    }
+}
+
+TEST(CircuitPolish, FindsTheFunctionsThatWork) {
+  // Every gate of a random automaton is nearly undecided between its function and another one, which is ahead.
+  const logic::Automaton m = random_automaton(3);
+  const logic::Functions wanted = logic::functions_of(m);
+  const Circuit right = logic::circuit_of(m);
+  std::size_t layer = 0;
+  for (const State& logits : m.parameters()) {
+    std::vector<float> z(static_cast<std::size_t>(logits.shape().count()), -20);
+    for (std::size_t g = 0; g < wanted[layer].size(); ++g) {
+      const auto f = static_cast<std::size_t>(wanted[layer][g]);
+      z[16 * g + f] = 1;
+      if (g % 4 == 0) z[16 * g + (f + 5) % 16] = 1.5f;
+    }
+    State(logits).set(Array::from(z, logits.shape()));
+    ++layer;
+  }
+  std::mt19937 gen(1);
+  std::vector<std::vector<bool>> inputs(200, std::vector<bool>(static_cast<std::size_t>(right.inputs)));
+  for (auto& in : inputs)
+    for (auto&& bit : in) bit = (gen() >> 13 & 1) != 0;
+  const auto errors = [&](const Circuit& c) {
+    std::int64_t wrong = 0;
+    for (const auto& in : inputs) {
+      const auto a = c(in), b = right(in);
+      for (std::size_t i = 0; i < a.size(); ++i) wrong += a[i] != b[i];
+    }
+    return wrong;
+  };
+  const std::int64_t before = errors(logic::circuit_of(m));
+  ASSERT_GT(before, 0);
+  const std::int64_t left = logic::polish(m, errors, {.tries = 500});
+  EXPECT_LT(left, before / 4);
+  EXPECT_EQ(errors(logic::circuit_of(m)), left);  // the logits say so now
+}
+
 bool have(const char* program) {
   return std::system((std::string("command -v ") + program + " >/dev/null").c_str()) == 0;
 }

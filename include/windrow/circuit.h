@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -33,6 +34,10 @@ struct Circuit {
 /// The likeliest function of every gate. Of an automaton: inputs are channel * 9 + neighbour, outputs the channels.
 Circuit circuit_of(const std::vector<Layer>& layers, std::int64_t inputs);
 Circuit circuit_of(const Automaton& automaton);
+/// The same with functions that are given: for each of automaton.parameters(), one a gate.
+using Functions = std::vector<std::vector<int>>;
+Functions functions_of(const Automaton& automaton);
+Circuit circuit_of(const Automaton& automaton, const Functions& functions);
 
 /// An equal circuit without pass-throughs, constants, double negations, equal gates and gates that nothing reads.
 Circuit simplified(const Circuit& circuit);
@@ -73,16 +78,53 @@ class BitGrid {
   std::vector<std::uint64_t> bits_;
 };
 
+/// States of 64 small grids at once: a word a cell, a bit a grid.
+class BitGrids {
+ public:
+  BitGrids(std::int64_t channels, std::int64_t height, std::int64_t width)
+      : channels_(channels),
+        height_(height),
+        width_(width),
+        words_(static_cast<std::size_t>(channels * height * width), 0) {}
+  std::int64_t channels() const { return channels_; }
+  std::int64_t height() const { return height_; }
+  std::int64_t width() const { return width_; }
+  std::uint64_t* row(std::int64_t channel, std::int64_t y) { return words_.data() + (channel * height_ + y) * width_; }
+  const std::uint64_t* row(std::int64_t channel, std::int64_t y) const {
+    return words_.data() + (channel * height_ + y) * width_;
+  }
+
+ private:
+  std::int64_t channels_, height_, width_;
+  std::vector<std::uint64_t> words_;
+};
+
 /// Runs an automaton's circuit on grids of bits.
 class BitAutomaton {
  public:
   explicit BitAutomaton(const Circuit& circuit, WINDROW_WHERE);
   void step(const BitGrid& from, BitGrid& to, Border border);
+  void step(const BitGrids& from, BitGrids& to, Border border);
 
  private:
+  std::uint64_t* at(std::int32_t wire);
+  void run_gates();
   Circuit circuit_;
   std::vector<std::int32_t> used_;     // inputs that some gate or output reads
   std::vector<std::uint64_t> values_;  // of all wires, for some words
 };
+
+// ---- after training
+// ---------------------------------------------------------------------------------------------------------------------
+struct PolishOptions {
+  double likely = 0.03;       // functions of at least this probability are tried
+  std::int64_t tries = 2000;  // at most
+  std::uint64_t seed = 1;
+};
+/// Gates that are still mixtures do something else once they are hard. Hill climbing over hard circuits: likely
+/// functions are tried in place of the likeliest, a gate at a time, and kept where `errors` counts no more than before;
+/// a gate's new function and its old one exchange logits. Ends at 0 errors. Returns how many are left.
+std::int64_t polish(const Automaton& automaton, const std::function<std::int64_t(const Circuit&)>& errors,
+                    const PolishOptions& options = {});
 
 }  // namespace wr::logic

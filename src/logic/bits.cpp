@@ -109,13 +109,19 @@ BitAutomaton::BitAutomaton(const Circuit& circuit, std::source_location where) :
   std::fill_n(values_.end() - kBlock, kBlock, ~Word{0});
 }
 
+std::uint64_t* BitAutomaton::at(std::int32_t wire) {
+  const auto wires = circuit_.inputs + std::ssize(circuit_.gates);
+  return values_.data() + (wire >= 0 ? wire : wire == kZero ? wires : wires + 1) * kBlock;
+}
+
+void BitAutomaton::run_gates() {
+  auto wire = static_cast<std::int32_t>(circuit_.inputs);
+  for (const Gate& g : circuit_.gates) run_gate(g.function, at(wire++), at(g.a), at(g.b));
+}
+
 void BitAutomaton::step(const BitGrid& from, BitGrid& to, Border border) {
   const auto height = from.height(), width = from.width(), words = from.words();
   const bool wrap = border == Border::wrap;
-  const auto wires = circuit_.inputs + std::ssize(circuit_.gates);
-  auto at = [&](std::int32_t wire) {
-    return values_.data() + (wire >= 0 ? wire : wire == kZero ? wires : wires + 1) * kBlock;
-  };
   for (std::int64_t y = 0; y < height; ++y)
     for (std::int64_t first = 0; first < words; first += kBlock) {
       const auto count = std::min(kBlock, words - first);
@@ -130,13 +136,34 @@ void BitAutomaton::step(const BitGrid& from, BitGrid& to, Border border) {
         const Word* row = from.row(in / 9, (up + height) % height);
         for (std::int64_t i = 0; i < count; ++i) value[i] = shifted(row, first + i, words, width, k % 3 - 1, wrap);
       }
-      std::int32_t wire = static_cast<std::int32_t>(circuit_.inputs);
-      for (const Gate& g : circuit_.gates) run_gate(g.function, at(wire++), at(g.a), at(g.b));
+      run_gates();
       for (std::int64_t c = 0; c < from.channels(); ++c) {
         Word* row = to.row(c, y) + first;
         std::copy_n(at(circuit_.outputs[static_cast<std::size_t>(c)]), count, row);
         if (first + count == words) row[count - 1] &= mask_of(width);
       }
+    }
+}
+
+void BitAutomaton::step(const BitGrids& from, BitGrids& to, Border border) {
+  const auto height = from.height(), width = from.width();
+  const bool wrap = border == Border::wrap;
+  for (std::int64_t y = 0; y < height; ++y)
+    for (std::int64_t first = 0; first < width; first += kBlock) {
+      const auto count = std::min(kBlock, width - first);
+      for (auto in : used_) {
+        const auto up = y + in % 9 / 3 - 1, left = first + in % 3 - 1;
+        const Word* row = from.row(in / 9, (up + height) % height);
+        const bool outside = !wrap && (up < 0 || up >= height);
+        for (std::int64_t i = 0; i < count; ++i) {
+          const auto x = left + i;
+          const bool edge = x < 0 || x >= width;
+          at(in)[i] = outside || (edge && !wrap) ? 0 : row[edge ? (x + width) % width : x];
+        }
+      }
+      run_gates();
+      for (std::int64_t c = 0; c < from.channels(); ++c)
+        std::copy_n(at(circuit_.outputs[static_cast<std::size_t>(c)]), count, to.row(c, y) + first);
     }
 }
 

@@ -163,17 +163,26 @@ Circuit circuit_of(const std::vector<Layer>& layers, std::int64_t inputs) {
   return c;
 }
 
-Circuit circuit_of(const Automaton& automaton) {
+Functions functions_of(const Automaton& automaton) {
+  Functions all;
+  for (const State& logits : automaton.parameters()) all.push_back(likeliest(logits));
+  return all;
+}
+
+Circuit circuit_of(const Automaton& automaton) { return circuit_of(automaton, functions_of(automaton)); }
+
+Circuit circuit_of(const Automaton& automaton, const Functions& functions) {
+  auto of_layer = functions.begin();
   const auto channels = automaton.options().channels;
   Circuit c;
   c.inputs = channels * 9;
   std::vector<std::int32_t> wires = input_wires(c.inputs);
   for (std::size_t i = 0; i < automaton.spread().size(); ++i)
-    wires = add_layer(c, automaton.spread()[i], likeliest(automaton.perception()[i].logits), wires);
+    wires = add_layer(c, automaton.spread()[i], *of_layer++, wires);
   std::vector<std::int32_t> read;
   for (std::int64_t k = 0; k < channels; ++k) read.push_back(static_cast<std::int32_t>(k * 9 + 4));  // the cell itself
   read.insert(read.end(), wires.begin(), wires.end());
-  for (const Layer& layer : automaton.update()) read = add_layer(c, layer.wiring, likeliest(layer.logits), read);
+  for (const Layer& layer : automaton.update()) read = add_layer(c, layer.wiring, *of_layer++, read);
   c.outputs = read;
   return c;
 }

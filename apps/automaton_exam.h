@@ -1,0 +1,28 @@
+// What an automaton's hard circuit gets wrong, on many grids at once.
+#pragma once
+
+#include "apps/automaton.h"
+
+namespace wr::apps {
+
+/// Grids of a task as bits: all there are, or 64 of the n-th batch.
+class AutomatonExam {
+ public:
+  AutomatonExam(const AutomatonTask& task, const AutomatonSettings& settings, std::uint64_t number);
+  /// Wrong cells after the last step.
+  std::int64_t wrong(const logic::Circuit& circuit) const;
+
+ private:
+  struct Grids {
+    logic::BitGrids start, target;
+    std::uint64_t used;  // bits that are grids
+  };
+  void keep_unfired(const logic::BitGrids& before, logic::BitGrids& after, std::size_t step) const;
+
+  AutomatonSettings settings_;
+  std::int64_t target_channels_;
+  std::vector<Grids> grids_;
+  std::vector<std::vector<std::uint64_t>> fires_;  // for each step, of each cell: the grids in which it changes
+};
+
+}  // namespace wr::apps
