@@ -42,7 +42,7 @@ struct Gemm {
   GemmShape work;
   bool swapped = false;
   Target target = Target::sse4;
-  Code code = nullptr;
+  Code code = nullptr, last = nullptr;  // the latter for the last of several passes over k
   std::int64_t n_block = 0, k_block = 0;
 };
 

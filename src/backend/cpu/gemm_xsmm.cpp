@@ -63,10 +63,51 @@ void run_copied(const Gemm& gemm, const void* a, const void* b, void* c, void* s
   reinterpret_cast<Code<T>>(gemm.code)(copy, static_cast<const T*>(a), static_cast<T*>(c));
 }
 
+/// A large B in passes over k: what a pass reads of B again and again for other rows of A stays in cache.
+template <class T>
+void run_passes(const Gemm& gemm, const void* a_in, const void* b_in, void* c_in, void* scratch) {
+  if (gemm.swapped) std::swap(a_in, b_in);
+  const GemmShape& s = gemm.work;
+  const T *a = static_cast<const T*>(a_in), *b = static_cast<const T*>(b_in);
+  T* const c = static_cast<T*>(c_in);
+  if (!s.accumulate)
+    for (std::int64_t i = 0; i < s.m; ++i) std::fill_n(c + i * s.c_row, s.n, T{0});
+  for (std::int64_t k = 0; k < s.k; k += gemm.k_block) {
+    const std::int64_t depth = std::min(gemm.k_block, s.k - k);
+    const T* rows = b + k * s.b_row;
+    if (s.b_col != 1) {
+      hwy_gemm<T>(gemm.target).pack(rows, s.b_col, s.b_row, s.n, depth, static_cast<T*>(scratch), s.n);
+      rows = static_cast<const T*>(scratch);
+    }
+    const Gemm::Code code = depth == gemm.k_block ? gemm.code : gemm.last;
+    reinterpret_cast<Code<T>>(code)(rows, a + k * s.a_col, c);
+  }
+}
+
+template <class T>
+bool make_passes(Gemm& gemm, std::int64_t passes) {
+  GemmShape pass = gemm.work;
+  const bool copy = pass.b_col != 1;
+  const auto code_of = [&](std::int64_t depth) {
+    pass.k = depth;
+    pass.accumulate = true;
+    return dispatch<T>(pass, pass.a_col != 1, copy ? pass.n : pass.b_row);
+  };
+  gemm.k_block = (gemm.work.k + passes - 1) / passes;
+  gemm.code = code_of(gemm.k_block);
+  gemm.last = code_of(gemm.work.k - (passes - 1) * gemm.k_block);
+  gemm.run = run_passes<T>;
+  gemm.scratch_bytes = copy ? static_cast<std::size_t>(pass.n * gemm.k_block) * sizeof(T) : 0;
+  return gemm.code != nullptr && gemm.last != nullptr;
+}
+
 template <class T>
 bool make(Gemm& gemm) {
+  constexpr std::int64_t kLargeBytes = 768 << 10, kDeepest = 256;
   const GemmShape& s = gemm.work;
   const bool copy = s.b_col != 1;
+  if (s.n * s.k * static_cast<std::int64_t>(sizeof(T)) > kLargeBytes && s.k > kDeepest)
+    return make_passes<T>(gemm, (s.k + kDeepest - 1) / kDeepest);
   gemm.code = dispatch<T>(s, s.a_col != 1, copy ? s.n : s.b_row);
   gemm.run = copy ? run_copied<T> : run_plain<T>;
   gemm.scratch_bytes = copy ? static_cast<std::size_t>(s.n * s.k) * sizeof(T) : 0;
