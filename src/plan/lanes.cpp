@@ -127,7 +127,8 @@ void choose_strip(const Schedule& s, Region& region, const Options& o) {
   double best = std::numeric_limits<double>::max();
   for (std::int64_t strips = 1; strips <= rows; strips = strips < 8 ? strips + 1 : strips * 5 / 4) {
     auto strip = divide_up(rows, strips);
-    if (t.along_vectors) strip = std::min(rows, divide_up(strip, 16) * 16);
+    // Kernels of gates hold up to four vectors of 16 cells in registers.
+    if (t.along_vectors) strip = std::min({rows, divide_up(strip, 16) * 16, std::int64_t{64}});
     const double cost = strip_cost(t, static_cast<double>(strip), o);
     if (cost < best * 0.999) {
       best = cost;
