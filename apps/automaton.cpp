@@ -15,6 +15,7 @@ namespace {
 constexpr std::int64_t kPointEvery = 20;                        // updates between points of the curve
 constexpr std::uint64_t kLookNumbers = std::uint64_t{1} << 62;  // batches that are not trained on
 constexpr int kLookBatches = 4;
+constexpr double kClose = 0.1;  // a hard loss that is worth going on with
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -225,6 +226,12 @@ double AutomatonRun::run_update() {
   return sum / count;
 }
 
+bool AutomatonRun::is_hopeless() const {
+  const std::int64_t made = done_ - begun_;
+  if (settings_.attempt == 0 || made < settings_.attempt) return false;
+  return last_hard_ > kClose || made >= 2 * settings_.attempt;
+}
+
 /// Another wiring, new logits: whether a run succeeds depends on both.
 void AutomatonRun::begin_again() {
   ++restarts_;
@@ -232,20 +239,22 @@ void AutomatonRun::begin_again() {
   sharpness_ = 1;
   hardness_ = settings_.hard;
   recent_ = 0.25;
+  last_hard_ = 1;
   automaton_ = logic::Automaton(options_of(settings_, restarts_));
   begin();
 }
 
 void AutomatonRun::follow(double error) {
   recent_ = done_ == begun_ + 1 ? error : 0.95 * recent_ + 0.05 * error;
-  constexpr double kSharpest = 30, kHardest = 0.95;
+  constexpr double kSharpest = 30, kHardest = 0.8;
   if (recent_ < settings_.solved) {
     sharpness_ = std::min(kSharpest, sharpness_ * (1 + settings_.sharpen));
-    adam_->set_lr(settings_.lr / sharpness_);  // sharpened logits move as fast as before
     hardness_ = std::max(settings_.hard, std::min(kHardest, hardness_ + settings_.harden));
   } else {
     hardness_ = std::max(settings_.hard, hardness_ - settings_.harden);
   }
+  // Sharpened logits move as fast as before; the more gates are hard, the slower.
+  adam_->set_lr(settings_.lr * (1 - 0.75 * hardness_) / sharpness_);
 }
 
 /// Functions of gates that are still mixtures: those that make the fewest cells wrong, on grids that are not trained
@@ -274,7 +283,7 @@ Outcome AutomatonRun::train(const AutomatonWatch& watch) {
       if (watch.look) watch.look(p);
       if (found.wrong == 0 && found.error == 0) return Outcome::exact;
     }
-    if (settings_.attempt > 0 && done_ - begun_ >= settings_.attempt && done_ < settings_.updates) begin_again();
+    if (is_hopeless() && done_ < settings_.updates) begin_again();
     if (watch.update) watch.update(p);
     if (watch.stop && watch.stop()) return Outcome::stopped;
   }

@@ -32,15 +32,15 @@ struct AutomatonSettings {
   double lr = 0.05, weight_decay = 0, beta2 = 0.99, clip = 100;
   double pass = 7;            // the logit of pass-through at the start
   double noise = 0;           // deviation of all logits at the start
-  double sharpen = 0;     // while the soft loss is low, the sharpness of the softmax grows by this share an update
+  double sharpen = 0;         // while the soft loss is low, the sharpness of the softmax grows by this share an update
   double hard = 0;            // share of gates that are hard in an update, drawn anew for each
-  double harden = 0.005;          // while the loss is low, the share of gates that are hard grows by this much an update
+  double harden = 0.005;      // while the loss is low, the share of gates that are hard grows by this much an update
   std::int64_t restore = 1;   // times that each step's values are drawn towards 0 and 1, as real gates do
   double early = 0;           // share of the loss that is taken after the steps of the second half: converge sooner
   double solved = 0.06;       // what "low" is: the mean squared error
-  std::int64_t polish = 50;    // updates between searches for hard gates that work, while the loss is low; 0: never
+  std::int64_t polish = 50;   // updates between searches for hard gates that work, while the loss is low; 0: never
   std::int64_t tries = 2000;  // of a search
-  std::int64_t attempt = 0;   // updates after which a run that is not exact begins again, wired anew; 0: never
+  std::int64_t attempt = 0;   // updates after which a run that is not nearly exact begins again, wired anew; 0: never
   std::string memory = "recompute";  // or "keep": all activations of all steps
   std::string dtype = "f32";
   std::string picture;  // of pattern and colour: a PNG; empty: the built-in drawing
@@ -136,6 +136,7 @@ class AutomatonRun {
   void compile_steps();
   double run_update();
   void follow(double error);
+  bool is_hopeless() const;
   void begin_again();
   void polish();
   CheckpointStates states() const;

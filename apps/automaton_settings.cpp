@@ -190,7 +190,10 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
   s.restore = ours.restore;
   s.polish = ours.polish;
   if (task == "checkerboard" || task == "checkerboard-async") s.updates = 2000;
-  if (task == "checkerboard") s.attempt = 660;
+  if (task == "checkerboard") {
+    s.attempt = 450;
+    s.lr = 0.1;
+  }
   if (task == "life") {
     s.pass = 8;
     s.noise = 0.5;

@@ -214,7 +214,7 @@ const Setting kSettings[] = {
     {"solved", "X", "What low is"},
     {"polish", "N", "Updates between searches for hard gates that work, while the loss is low; 0: never"},
     {"tries", "N", "Circuits that such a search tries"},
-    {"attempt", "N", "Updates after which a run that is not exact begins again, wired anew; 0: never"},
+    {"attempt", "N", "Updates after which a run that is not nearly exact begins again, wired anew; 0: never"},
     {"memory", "recompute|keep", "Compute gates again going back, or keep all activations"},
     {"dtype", "f32|f64", "Of states and logits"},
 };

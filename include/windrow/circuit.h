@@ -117,7 +117,7 @@ class BitAutomaton {
 // ---- after training
 // ---------------------------------------------------------------------------------------------------------------------
 struct PolishOptions {
-  double likely = 0.03;       // functions of at least this probability are tried
+  double likely = 0.005;      // functions of at least this probability are tried
   std::int64_t tries = 2000;  // at most
   std::uint64_t seed = 1;
 };
