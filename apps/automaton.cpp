@@ -261,7 +261,7 @@ void AutomatonRun::follow(double error) {
 /// on.
 void AutomatonRun::polish() {
   const AutomatonExam exam(task_, settings_, kLookNumbers + static_cast<std::uint64_t>(looks_++));
-  logic::polish(automaton_, [&](const logic::Circuit& circuit) { return exam.wrong(circuit); },
+  logic::polish(automaton_, [&](const logic::Circuit& circuit) { return exam.badness(circuit); },
                 {.tries = settings_.tries, .seed = settings_.seed + static_cast<std::uint64_t>(done_)});
 }
 

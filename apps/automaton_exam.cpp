@@ -35,7 +35,7 @@ std::uint64_t random_bits(double probability, rl::Rng& rng) {
 }  // namespace
 
 AutomatonExam::AutomatonExam(const AutomatonTask& task, const AutomatonSettings& settings, std::uint64_t number)
-    : settings_(settings), target_channels_(task.target_channels()) {
+    : settings_(settings), target_channels_(task.target_channels()), settles_(task.all_grids() == 0) {
   const bool repeat = settings.fire < 1;  // one start goes many ways
   const std::int64_t all = repeat || task.all_grids() == 0 ? kGrids : task.all_grids();
   const auto batch = task.all_grids() == all ? task.all() : task.batch(number, all);
@@ -52,21 +52,33 @@ AutomatonExam::AutomatonExam(const AutomatonTask& task, const AutomatonSettings&
       of_step.push_back(random_bits(settings.fire, rng));
 }
 
-std::int64_t AutomatonExam::wrong(const logic::Circuit& circuit) const {
+std::int64_t AutomatonExam::badness(const logic::Circuit& circuit) const {
+  const Wrong wrong = count(circuit);
+  if (wrong.last == 0 || !settles_) return wrong.last;
+  return 4 * wrong.last + wrong.before;
+}
+
+AutomatonExam::Wrong AutomatonExam::count(const logic::Circuit& circuit) const {
   logic::BitAutomaton automaton(logic::without_unseen_channels(circuit, target_channels_));
   const Border border = settings_.border == "wrap" ? Border::wrap : Border::zero;
-  std::int64_t wrong = 0;
+  Wrong wrong;
   for (const Grids& g : grids_) {
     BitGrids now = g.start, next = now;
     for (std::int64_t step = 0; step < settings_.steps; ++step) {
+      if (step == settings_.steps * 3 / 4) wrong.before += wrong_cells(now, g);
       automaton.step(now, next, border);
       if (!fires_.empty()) keep_unfired(now, next, static_cast<std::size_t>(step));
       std::swap(now, next);
     }
-    const auto cells = target_channels_ * settings_.height * settings_.width;
-    for (std::int64_t i = 0; i < cells; ++i)
-      wrong += std::popcount((now.row(0, 0)[i] ^ g.target.row(0, 0)[i]) & g.used);
+    wrong.last += wrong_cells(now, g);
   }
+  return wrong;
+}
+
+std::int64_t AutomatonExam::wrong_cells(const BitGrids& now, const Grids& grids) const {
+  std::int64_t wrong = 0;
+  for (std::int64_t i = 0; i < target_channels_ * settings_.height * settings_.width; ++i)
+    wrong += std::popcount((now.row(0, 0)[i] ^ grids.target.row(0, 0)[i]) & grids.used);
   return wrong;
 }
 

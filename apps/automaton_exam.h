@@ -10,17 +10,25 @@ class AutomatonExam {
  public:
   AutomatonExam(const AutomatonTask& task, const AutomatonSettings& settings, std::uint64_t number);
   /// Wrong cells after the last step.
-  std::int64_t wrong(const logic::Circuit& circuit) const;
+  std::int64_t wrong(const logic::Circuit& circuit) const { return count(circuit).last; }
+  /// 0 if none is wrong. Else, where any start leads to the same end, settling sooner counts too.
+  std::int64_t badness(const logic::Circuit& circuit) const;
 
  private:
   struct Grids {
     logic::BitGrids start, target;
     std::uint64_t used;  // bits that are grids
   };
+  struct Wrong {
+    std::int64_t last = 0, before = 0;  // after the last step, and after three quarters of the steps
+  };
+  Wrong count(const logic::Circuit& circuit) const;
+  std::int64_t wrong_cells(const logic::BitGrids& now, const Grids& grids) const;
   void keep_unfired(const logic::BitGrids& before, logic::BitGrids& after, std::size_t step) const;
 
   AutomatonSettings settings_;
   std::int64_t target_channels_;
+  bool settles_;  // any start leads to the same end
   std::vector<Grids> grids_;
   std::vector<std::vector<std::uint64_t>> fires_;  // for each step, of each cell: the grids in which it changes
 };

@@ -118,6 +118,7 @@ class BitAutomaton {
 // ---------------------------------------------------------------------------------------------------------------------
 struct PolishOptions {
   double likely = 0.005;      // functions of at least this probability are tried
+  double any = 0.5;           // share of tries that give a gate which does not just pass a wire any function at all
   std::int64_t tries = 2000;  // at most
   std::uint64_t seed = 1;
 };

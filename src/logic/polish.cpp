@@ -32,6 +32,15 @@ std::vector<Choice> choices(const std::vector<State>& layers, double likely) {
   return all;
 }
 
+/// Any function for any gate that does something.
+std::vector<Choice> working_gates(const Functions& functions) {
+  std::vector<Choice> all;
+  for (std::size_t layer = 0; layer < functions.size(); ++layer)
+    for (std::size_t gate = 0; gate < functions[layer].size(); ++gate)
+      for (int f = 0; f < kFunctions && functions[layer][gate] != kPassA; ++f) all.push_back({layer, gate, f});
+  return all;
+}
+
 /// Gates of other functions than before: the two logits change places.
 void exchange(const std::vector<State>& layers, const Functions& before, const Functions& now) {
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
@@ -49,13 +58,15 @@ void exchange(const std::vector<State>& layers, const Functions& before, const F
 std::int64_t polish(const Automaton& automaton, const std::function<std::int64_t(const Circuit&)>& errors,
                     const PolishOptions& options) {
   const std::vector<State> layers = automaton.parameters();
-  const std::vector<Choice> all = choices(layers, options.likely);
   const Functions before = functions_of(automaton);
   Functions now = before;
+  const std::vector<Choice> likely = choices(layers, options.likely), any = working_gates(before);
   std::int64_t best = errors(circuit_of(automaton, now));
   Draw draw(options.seed);
-  for (std::int64_t i = 0; i < options.tries && best > 0 && !all.empty(); ++i) {
-    const Choice& choice = all[static_cast<std::size_t>(draw.below(all.size()))];
+  for (std::int64_t i = 0; i < options.tries && best > 0; ++i) {
+    const std::vector<Choice>& from = draw.unit() < options.any ? any : likely;
+    if (from.empty()) continue;
+    const Choice& choice = from[static_cast<std::size_t>(draw.below(from.size()))];
     int& function = now[choice.layer][choice.gate];
     if (function == choice.function) continue;
     const int old = std::exchange(function, choice.function);
