@@ -100,7 +100,8 @@ TEST(Schedule, WideGradientIsMadeByRowsNotSummedOverLanes) {
 TEST(Schedule, PatchesOfAConvolutionAreMadeAgainNotKept) {
   const State w0(Array::ones({3, 3, 1, 32}), "w0"), w1(Array::ones({3, 3, 32, 32}), "w1");
   optim::Sgd sgd;
-  // A mean over the batch ends the strips between the layers, so the gradient of w1 is in a later phase than its patches.
+  // A mean over the batch ends the strips between the layers, so the gradient of w1 is in a later phase than its
+  // patches.
   Step step = compile(
       CompileOptions{"conv", 0, 2},
       [&](Tensor x) {

@@ -79,8 +79,8 @@ class Former {
     rename_.push_back(id);
   }
 
-  /// Patches are many times what they are made of. What reads them in a later phase than theirs, such as the gradient of
-  /// a convolution's weights, makes them again in its strips instead of fetching them from memory.
+  /// Patches are many times what they are made of. What reads them in a later phase than theirs, such as the gradient
+  /// of a convolution's weights, makes them again in its strips instead of fetching them from memory.
   void unfold_again(int old, Node& n) {
     int phase = -1;
     for (int in : n.inputs) phase = std::max(phase, place(in).phase);

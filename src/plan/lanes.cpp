@@ -79,8 +79,8 @@ Traffic traffic_of(const Schedule& s, const Region& region, const Options& o) {
   }
   std::sort(weights.begin(), weights.end());
   weights.erase(std::unique(weights.begin(), weights.end()), weights.end());
-  // Long regions of gates and rows of whole pictures use memory again and again; for others all they make is near enough
-  // what they need.
+  // Long regions of gates and rows of whole pictures use memory again and again; for others all they make is near
+  // enough what they need.
   const bool large_rows = t.row_bytes > 0.1 * static_cast<double>(o.l2_bytes);
   t.live_bytes = t.along_vectors || large_rows ? live_bytes(s, region) : t.row_bytes;
   for (int w : weights) {
