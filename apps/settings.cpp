@@ -100,7 +100,7 @@ Settings recipe(const std::string& net) {
     s.optim = "adamw";
     s.weight_decay = 0.1;
   } else if (net == "cnn") {
-    s.epochs = 22;
+    s.epochs = 30;
     s.lr = 6e-3;
     s.schedule = "one-cycle";
     s.shift = 1;
