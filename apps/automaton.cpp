@@ -104,8 +104,7 @@ Tensor AutomatonRun::rollout(const logic::Automaton::Rule& rule, const Tensor& s
 }
 
 Tensor AutomatonRun::next_state(const logic::Automaton::Rule& rule, const Tensor& state) {
-  const Border border = settings_.border == "wrap" ? Border::wrap : Border::zero;
-  Tensor next = automaton_.step(rule, state, settings_.height, settings_.width, border);
+  Tensor next = automaton_.step(rule, state, settings_.height, settings_.width, border_of(settings_));
   for (int i = 0; i < settings_.restore; ++i) next = square(next) * (3 - 2 * next);
   return settings_.fire >= 1 ? next : where(random_.bernoulli(settings_.fire, {1, state.size(1)}), next, state);
 }
@@ -129,7 +128,7 @@ Tensor AutomatonRun::rollout_loss(const logic::Automaton::Rule& rule, const Tens
 }
 
 /// Soft gates, sharpened; some, drawn anew for each update, hard already: what is learned must not hang on mixtures.
-/// Their gradients are those of the soft gates.
+/// Hard ones have no gradient.
 logic::Automaton::Rule AutomatonRun::training_rule(const Tensor& sharpness, const Tensor& hardness) const {
   const auto hard = automaton_.rule(logic::Mode::hard);
   const auto mixed = [&](const std::vector<logic::Layer>& layers, const std::vector<Tensor>& hard_ones) {

@@ -55,6 +55,7 @@ void set(AutomatonSettings& settings, const std::string& name, const std::string
 /// The settings of a checkpoint of an automaton. An Error says what the file is instead.
 AutomatonSettings automaton_settings_of(const Metadata& metadata, const std::string& path);
 std::vector<std::int64_t> layer_sizes(const std::string& text);
+Border border_of(const AutomatonSettings& settings);
 
 /// What a task trains on: starting states and what they are to become.
 class AutomatonTask {

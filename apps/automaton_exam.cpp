@@ -60,7 +60,7 @@ std::int64_t AutomatonExam::badness(const logic::Circuit& circuit) const {
 
 AutomatonExam::Wrong AutomatonExam::count(const logic::Circuit& circuit) const {
   logic::BitAutomaton automaton(logic::without_unseen_channels(circuit, target_channels_));
-  const Border border = settings_.border == "wrap" ? Border::wrap : Border::zero;
+  const Border border = border_of(settings_);
   Wrong wrong;
   for (const Grids& g : grids_) {
     BitGrids now = g.start, next = now;

@@ -101,6 +101,8 @@ std::vector<std::string> automaton_tasks() {
   return {"life", "checkerboard", "checkerboard-async", "pattern", "colour"};
 }
 
+Border border_of(const AutomatonSettings& settings) { return settings.border == "wrap" ? Border::wrap : Border::zero; }
+
 /// "256x3,128" is 256, 256, 256, 128.
 std::vector<std::int64_t> layer_sizes(const std::string& text) {
   constexpr std::int64_t kMostGates = 1 << 20, kMostLayers = 1000;

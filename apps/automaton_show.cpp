@@ -9,8 +9,6 @@ namespace {
 
 std::int64_t visible_channels(const AutomatonSettings& s) { return s.task == "colour" ? 3 : 1; }
 
-Border border_of(const AutomatonSettings& s) { return s.border == "wrap" ? Border::wrap : Border::zero; }
-
 }  // namespace
 
 logic::Circuit visible_circuit(const TrainedAutomaton& t) {

@@ -96,8 +96,7 @@ TEST(AutomatonExam, CountsWhatTheHardNetworkGetsWrong) {
     const auto batch = task.batch(5, 64);
     Tensor state(batch.start);
     for (std::int64_t i = 0; i < s.steps; ++i)
-      state = run.automaton().step(run.automaton().rule(logic::Mode::hard), state, s.height, s.width,
-                                   s.border == "wrap" ? Border::wrap : Border::zero);
+      state = run.automaton().step(run.automaton().rule(logic::Mode::hard), state, s.height, s.width, border_of(s));
     const double wrong = eval(sum(cast(ne(slice(state, 0, 0, 1), Tensor(batch.target)), DType::f32))).item<float>();
     EXPECT_GT(wrong, 0);
     EXPECT_EQ(static_cast<double>(AutomatonExam(task, s, 5).wrong(logic::circuit_of(run.automaton()))), wrong);

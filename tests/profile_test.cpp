@@ -320,11 +320,15 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
+Profile of_a_product(const CompileOptions& options) {
+  Step step = compile(
+      options, [](Tensor a, Tensor b) { return matmul(a, b); }, f32(384, 384), f32(384, 384));
+  return profiled(step, {Array::ones({384, 384}), Array::ones({384, 384})}, 10);
+}
+
 TEST(Bottleneck, Compute) {
   if (kSanitized) GTEST_SKIP() << "sanitized kernels are slower than anything between them";
-  Step step = compile(
-      fixed(1, 1), [](Tensor a, Tensor b) { return matmul(a, b); }, f32(384, 384), f32(384, 384));
-  const Profile p = profiled(step, {Array::ones({384, 384}), Array::ones({384, 384})}, 10);
+  const Profile p = of_a_product(fixed(1, 1));
   ASSERT_TRUE(has(p, "compute")) << kinds(p);
   for (const auto& b : p.bottlenecks)
     if (b.kind == "compute") {
@@ -392,9 +396,7 @@ TEST(Bottleneck, TrainingStepsNeedTheirBarrier) {
 
 TEST(Bottleneck, TooFewThreads) {
   if (default_threads() < 2) GTEST_SKIP() << "one core";
-  Step step = compile(
-      fixed(1, 2), [](Tensor a, Tensor b) { return matmul(a, b); }, f32(384, 384), f32(384, 384));
-  const Profile p = profiled(step, {Array::ones({384, 384}), Array::ones({384, 384})}, 10);
+  const Profile p = of_a_product(fixed(1, 2));
   ASSERT_TRUE(has(p, "parallelism")) << kinds(p);
   for (const auto& b : p.bottlenecks)
     if (b.kind == "parallelism") {

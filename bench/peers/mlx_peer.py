@@ -6,7 +6,7 @@ import mlx.nn as nn
 import mlx.optimizers as optim
 import numpy as np
 
-from serve import Unknown, serve
+from serve import Unknown, dense_net, serve
 
 mx.set_default_device(mx.cpu)
 random = np.random.default_rng(0)
@@ -76,15 +76,8 @@ def dqn_act(sizes, batch):
     return lambda: mx.eval(f(x))
 
 
-def dense_net(sizes):
-    layers = []
-    for i, o in zip(sizes, sizes[1:]):
-        layers += [nn.Linear(i, o), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
-
-
 def plain_mlp(sizes, batch):
-    net = dense_net(sizes)
+    net = dense_net(nn, sizes)
     return trainer(net, lambda x, y: ((net(x) - y) ** 2).mean(), normal(batch, sizes[0]), normal(batch, sizes[-1]))
 
 
@@ -93,7 +86,7 @@ def cross_entropy(net):
 
 
 def mlp_step(_, batch):
-    net = dense_net((784, 128, 10))
+    net = dense_net(nn, (784, 128, 10))
     return trainer(net, cross_entropy(net), normal(batch, 784), integers(10, batch))
 
 

@@ -31,6 +31,14 @@ def parse(case):
     return case, (), 0
 
 
+def dense_net(nn, sizes):
+    """Linear layers with ReLU between them, of PyTorch's nn or of another that names its layers alike."""
+    layers = []
+    for i, o in zip(sizes, sizes[1:]):
+        layers += [nn.Linear(i, o), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
 def blocks(call, seconds):
     """Microseconds a call, of blocks of calls that take about `seconds` in all; sorted."""
     start = time.perf_counter()

@@ -5,7 +5,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from serve import Unknown, serve
+from serve import Unknown, dense_net, serve
 
 compiled = sys.argv[1] == "compile"
 torch.set_num_threads(int(sys.argv[2]))
@@ -72,20 +72,13 @@ def dqn_act(sizes, batch):
     return act
 
 
-def dense_net(sizes):
-    layers = []
-    for i, o in zip(sizes, sizes[1:]):
-        layers += [nn.Linear(i, o), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
-
-
 def plain_mlp(sizes, batch):
-    net = dense_net(sizes)
+    net = dense_net(nn, sizes)
     return trainer(net, lambda x, y: F.mse_loss(net(x), y), torch.randn(batch, sizes[0]), torch.randn(batch, sizes[-1]))
 
 
 def mlp_step(_, batch):
-    net = dense_net((784, 128, 10))
+    net = dense_net(nn, (784, 128, 10))
     return trainer(net, lambda x, y: F.cross_entropy(net(x), y), torch.randn(batch, 784), torch.randint(0, 10, (batch,)))
 
 

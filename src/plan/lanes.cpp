@@ -43,9 +43,7 @@ double live_bytes(const Schedule& s, const Region& region) {
   for (std::size_t i = 0; i < region.members.size(); ++i) {
     const Member& m = region.members[i];
     if (!ir::is_view(g[m.node].op) && !is_total(m.axis)) {
-      const Spec& spec = g[m.node].spec;
-      const double bytes = static_cast<double>(spec.shape.count()) * static_cast<double>(size_of(spec.dtype)) /
-                           static_cast<double>(region.extent);
+      const double bytes = bytes_of(g, m.node) / static_cast<double>(region.extent);
       now += bytes;
       const auto found = last.find(m.node);
       freed[found == last.end() ? i : found->second] += bytes;
@@ -64,7 +62,7 @@ Traffic traffic_of(const Schedule& s, const Region& region, const Options& o) {
     const Node& n = g[m.node];
     if (ir::is_view(n.op)) continue;
     t.calls += 1;
-    const double bytes = static_cast<double>(n.spec.shape.count()) * static_cast<double>(size_of(n.spec.dtype));
+    const double bytes = bytes_of(g, m.node);
     if (is_total(m.axis)) {
       t.weight_bytes += bytes;
       t.weights += static_cast<double>(n.spec.shape.count());
