@@ -46,14 +46,14 @@ void check_layer(const Layer& l, cpu::Target target) {
   cpu::GatesParams p;
   p.gates = l.gates;
   p.rows = l.rows;
-  p.wires = l.wires;
   p.cells = l.cells;
   p.x_stride = p.gate_stride = p.dx_stride = l.cells + l.gap;
-  const cpu::GateUses uses = cpu::uses_of(wiring, p);
+  const cpu::GateWalk walk = cpu::walk_of(wiring, l.rows, l.wires);
   const auto offsets = cpu::wire_offsets(wiring, p.x_stride);
   p.wiring = offsets.data();
-  p.used = uses.used.data();
-  p.uses = uses.uses.data();
+  p.turns = walk.turns.data();
+  p.idle = walk.idle.data();
+  p.idle_wires = static_cast<int64_t>(walk.idle.size());
   const auto stride = p.x_stride;
   auto x = random_values<T>(l.wires * stride, 1), c = random_values<T>(l.rows * 4, 2),
        g = random_values<T>(l.gates * stride, 3);
@@ -62,13 +62,21 @@ void check_layer(const Layer& l, cpu::Target target) {
   std::vector<double> want_dx(x.size(), 0), want_dc(c.size(), 0), size_dc(c.size(), 0);
   const DType dtype = std::is_same_v<T, float> ? DType::f32 : DType::f64;
   const double eps = std::is_same_v<T, float> ? 1e-6 : 1e-14;
-  void* forward[] = {out.data(), x.data(), c.data()};
-  cpu::find_gates(dtype, target)(p, forward, 0);
-  void* by_x[] = {dx.data(), x.data(), c.data(), g.data()};
-  cpu::find_gates_grad_x(dtype, target)(p, by_x, 0);
-  void* by_c[] = {dc.data(), x.data(), g.data()};
+  const auto run = [&](cpu::GateKernel kind, std::vector<void*> ptr) {
+    cpu::find_gates(dtype, kind, target)(p, ptr.data(), 0);
+  };
+  run(cpu::GateKernel::forward, {out.data(), x.data(), c.data()});
+  run(cpu::GateKernel::grad_x, {dx.data(), x.data(), c.data(), g.data()});
   p.accumulate = true;
-  cpu::find_gates_grad_coefficients(dtype, target)(p, by_c, 0);
+  run(cpu::GateKernel::grad_coefficients, {dc.data(), x.data(), g.data()});
+  std::vector<T> both_dx(dx.size(), guard), both_dc(dc.size(), T(0.5));
+  run(cpu::GateKernel::grad_both, {both_dx.data(), x.data(), c.data(), g.data(), both_dc.data()});
+  ASSERT_EQ(both_dx, dx);
+  ASSERT_EQ(both_dc, dc);
+  p.accumulate = false;
+  std::vector<T> anew(dc.size(), guard);
+  run(cpu::GateKernel::grad_coefficients, {anew.data(), x.data(), g.data()});
+  for (std::size_t i = 0; i < dc.size(); ++i) ASSERT_NEAR(anew[i] + 0.5, dc[i], 100 * eps);
   for (int64_t i = 0; i < l.gates; ++i)
     for (int64_t j = 0; j < stride; ++j) {
       const auto at = static_cast<std::size_t>(i * stride + j);
@@ -106,15 +114,47 @@ TEST(GateKernels, MatchPlainLoopsOnEveryTarget) {
     }
 }
 
+TEST(GateWalk, TakesEveryGateOnceAndFollowsSharedWires) {
+  const Layer l{40, 64, 16, 1, 0};
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    const auto wiring = random_wiring(l, seed);
+    const cpu::GateWalk walk = cpu::walk_of(wiring, l.rows, l.wires);
+    ASSERT_EQ(walk.turns.size(), static_cast<std::size_t>(l.gates));
+    std::vector<int> begun(static_cast<std::size_t>(l.wires), 0), rows(static_cast<std::size_t>(l.rows), 0),
+        gates(walk.turns.size(), 0);
+    for (const cpu::GateTurn& t : walk.turns) {
+      const auto gate = static_cast<std::size_t>(t.gate);
+      ++gates[gate];
+      EXPECT_EQ(t.a, wiring[2 * gate]);
+      EXPECT_EQ(t.b, wiring[2 * gate + 1]);
+      EXPECT_EQ(t.row, t.gate % l.rows);
+      begun[static_cast<std::size_t>(t.a)] += (t.first & cpu::GateTurn::kOfA) != 0;
+      begun[static_cast<std::size_t>(t.b)] += (t.first & cpu::GateTurn::kOfB) != 0;
+      rows[static_cast<std::size_t>(t.row)] += (t.first & cpu::GateTurn::kOfRow) != 0;
+    }
+    for (auto wire : walk.idle) ++begun[static_cast<std::size_t>(wire)];
+    EXPECT_EQ(begun, std::vector<int>(begun.size(), 1));
+    EXPECT_EQ(rows, std::vector<int>(rows.size(), 1));
+    EXPECT_EQ(gates, std::vector<int>(gates.size(), 1));
+  }
+  int cuts = 0;  // a ring with a tail can be walked in one go from the tail's end
+  const cpu::GateWalk walk = cpu::walk_of({0, 1, 2, 3, 1, 2, 3, 4, 4, 1}, 5, 5);
+  for (std::size_t i = 1; i < walk.turns.size(); ++i) {
+    const auto &t = walk.turns[i - 1], &u = walk.turns[i];
+    cuts += t.a != u.a && t.a != u.b && t.b != u.a && t.b != u.b;
+  }
+  EXPECT_EQ(cuts, 0);
+}
+
 TEST(GateKernels, GuardBytesStay) {  // reads and writes end where the rows do
   const int64_t cells = 37, wires = 5, gates = 7;
   for (cpu::Target target : cpu::available_targets()) {
     const auto wiring = cpu::wire_offsets(random_wiring({wires, gates, gates, cells, 0}, 3), cells);
     std::vector<float> whole(static_cast<std::size_t>(gates * cells) + 32, 9.0f);
     const auto x = random_values<float>(wires * cells, 4), c = random_values<float>(gates * 4, 5);
-    cpu::GatesParams p{gates, gates, wires, cells, cells, cells, cells, wiring.data(), nullptr, nullptr, false};
+    cpu::GatesParams p{gates, gates, cells, cells, cells, cells, wiring.data()};
     void* ptr[] = {whole.data() + 16, const_cast<float*>(x.data()), const_cast<float*>(c.data())};
-    cpu::find_gates(DType::f32, target)(p, ptr, 0);
+    cpu::find_gates(DType::f32, cpu::GateKernel::forward, target)(p, ptr, 0);
     for (std::size_t i = 0; i < 16; ++i) {
       EXPECT_EQ(whole[i], 9.0f);
       EXPECT_EQ(whole[whole.size() - 1 - i], 9.0f);

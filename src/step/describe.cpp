@@ -53,17 +53,23 @@ std::string place_text(const Step::Inside& step, int id) {
   return p.home == Home::arena ? " -> arena" : "";
 }
 
-std::string instr_text(const Step::Inside& step, const cpu::Instr& i) {
+std::string node_text(const Step::Inside& step, int id, const std::string& remark) {
   const ir::Graph& g = *step.schedule.graph;
-  const ir::Node& n = g[i.node];
+  const ir::Node& n = g[id];
   const std::string op(ir::definition(n.op).name);
-  const std::string kernel = op == i.kernel ? "" : std::string("  [") + i.kernel + "]";
   const std::string spec = n.op == ir::Op::einsum ? " " + n.attrs.text : "";
   std::string line =
-      fmt::format("    {:<14} {} = {}{}({}){}{}", op, fmt::format("%{}{}", i.node, to_string(n.spec.shape)), op, spec,
-                  operands_text(g, n), place_text(step, i.node), kernel);
+      fmt::format("    {:<14} {} = {}{}({}){}{}", op, fmt::format("%{}{}", id, to_string(n.spec.shape)), op, spec,
+                  operands_text(g, n), place_text(step, id), remark);
   return fmt::format("{:<100} {}{}{}\n", line, n.gradient ? "(gradient of " : "", to_string(n.where),
                      n.gradient ? ")" : "");
+}
+
+std::string instr_text(const Step::Inside& step, const cpu::Instr& i) {
+  const auto& op = ir::definition((*step.schedule.graph)[i.node].op).name;
+  std::string text = node_text(step, i.node, op == i.kernel ? "" : std::string("  [") + i.kernel + "]");
+  if (i.also >= 0) text += node_text(step, i.also, "  [by the same call]");
+  return text;
 }
 
 std::string strips_text(const Region& r) {

@@ -194,7 +194,9 @@ class Assembly {
       add_bytes(k, near, static_cast<double>(cost.scratch_bytes), count);
       add_bytes(k, again, static_cast<double>(cost.whole_bytes), count);
       add_bytes(k, far, static_cast<double>(cost.strip_bytes), count);
-      if (is_main(code, i)) add_flops(k, code, count);
+      if (!is_main(code, i)) continue;
+      for (int node : {code.instrs[i].node, code.instrs[i].also})
+        if (node >= 0) add_flops(k, node, code, count);
     }
   }
 
@@ -208,8 +210,7 @@ class Assembly {
     return true;
   }
 
-  void add_flops(int k, const cpu::Code& code, int count) {
-    const int node = nodes_[static_cast<std::size_t>(k)];
+  void add_flops(int k, int node, const cpu::Code& code, int count) {
     Profile::Kernel& kernel = p_.kernels[static_cast<std::size_t>(k)];
     double part = 1;
     if (code.region >= 0) {

@@ -51,6 +51,7 @@ void Emitter::add(Instr::Fn fn, const void* params, const std::vector<View>& ope
   p.instr.params = params;
   p.instr.operands = static_cast<int>(operands.size());
   p.instr.node = node;
+  p.instr.also = also;
   p.instr.kernel = name;
   const int now = static_cast<int>(calls_.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {

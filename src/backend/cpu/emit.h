@@ -83,6 +83,8 @@ class Emitter {
 
   /// The node that the calls to come belong to.
   int node = -1;
+  /// A second node whose value the calls to come make as well, or -1.
+  int also = -1;
 
   /// The calls to come are a list of their own; returns its number.
   int begin_list();

@@ -67,65 +67,7 @@ void gates(const GatesParams& p, void* const* ptr, int64_t) {
   }
 }
 
-// ---- gradient by the wires: each is summed in registers over its uses and stored once -----------------------------
-
-template <int kVectors, class T>
-HWY_INLINE void grad_x_block(const T* HWY_RESTRICT x, const T* HWY_RESTRICT c, const T* HWY_RESTRICT g,
-                             T* HWY_RESTRICT dx, const GateUse* use, const GateUse* end) {
-  const hn::ScalableTag<T> d;
-  const int64_t lanes = hn::Lanes(d);
-  hn::Vec<decltype(d)> sum[kVectors];
-  for (int v = 0; v < kVectors; ++v) sum[v] = hn::Zero(d);
-  for (; use < end; ++use) {
-    const auto slope = hn::Set(d, c[use->coefficient]), c3 = hn::Set(d, c[use->coefficient | 3]);
-    const T *from = g + use->gate, *other = x + use->other;
-    for (int v = 0; v < kVectors; ++v)
-      sum[v] =
-          hn::MulAdd(hn::LoadU(d, from + v * lanes), hn::MulAdd(c3, hn::LoadU(d, other + v * lanes), slope), sum[v]);
-  }
-  for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, dx + v * lanes);
-}
-
-template <class T>
-HWY_INLINE void grad_x_rest(const T* HWY_RESTRICT x, const T* HWY_RESTRICT c, const T* HWY_RESTRICT g,
-                            T* HWY_RESTRICT dx, const GateUse* use, const GateUse* end, std::size_t rest) {
-  const hn::ScalableTag<T> d;
-  auto sum = hn::Zero(d);
-  for (; use < end; ++use) {
-    const auto slope = hn::Set(d, c[use->coefficient]), c3 = hn::Set(d, c[use->coefficient | 3]);
-    const auto other = load_first(d, x + use->other, rest);
-    sum = hn::MulAdd(load_first(d, g + use->gate, rest), hn::MulAdd(c3, other, slope), sum);
-  }
-  store_first(d, sum, dx, rest);
-}
-
-template <int kVectors, class T>
-void grad_x_of(const GatesParams& p, const T* x, const T* c, const T* g, T* dx) {
-  for (const WireUses* w = p.used; w < p.used + p.wires; ++w)
-    grad_x_block<kVectors>(x, c, g, dx + w->dx, p.uses + w->first, p.uses + w->end);
-}
-
-template <class T>
-void grad_x(const GatesParams& p, void* const* ptr, int64_t) {
-  const int64_t lanes = hn::Lanes(hn::ScalableTag<T>()), cells = p.cells;
-  const T* x = static_cast<const T*>(ptr[1]);
-  const T* c = static_cast<const T*>(ptr[2]);
-  const T* g = static_cast<const T*>(ptr[3]);
-  T* const all = static_cast<T*>(ptr[0]);
-  if (cells == lanes) return grad_x_of<1>(p, x, c, g, all);
-  if (cells == 2 * lanes) return grad_x_of<2>(p, x, c, g, all);
-  if (cells == 4 * lanes) return grad_x_of<4>(p, x, c, g, all);
-  for (const WireUses* w = p.used; w < p.used + p.wires; ++w) {
-    const GateUse *use = p.uses + w->first, *end = p.uses + w->end;
-    T* const dx = all + w->dx;
-    int64_t j = 0;
-    for (; j + 4 * lanes <= cells; j += 4 * lanes) grad_x_block<4>(x + j, c, g + j, dx + j, use, end);
-    for (; j + lanes <= cells; j += lanes) grad_x_block<1>(x + j, c, g + j, dx + j, use, end);
-    if (j < cells) grad_x_rest(x + j, c, g + j, dx + j, use, end, static_cast<std::size_t>(cells - j));
-  }
-}
-
-// ---- gradient by the coefficients ---------------------------------------------------------------------------------
+// ---- gradients: one walk over the gates that reads a, b and g once ---------------------------------------------------
 
 /// Adds up the 128-bit blocks of a vector.
 template <class V>
@@ -164,66 +106,129 @@ HWY_INLINE void store_sums(const hn::Vec<hn::ScalableTag<double>>* s, double* ds
   }
 }
 
-template <class V>
-HWY_INLINE void add_terms(V* sum, V g, V a, V b) {
-  const V gb = hn::Mul(g, b);
-  sum[0] = hn::Add(sum[0], g);
-  sum[1] = hn::MulAdd(g, a, sum[1]);
-  sum[2] = hn::Add(sum[2], gb);
-  sum[3] = hn::MulAdd(gb, a, sum[3]);
-}
+/// Whole vectors, or the first `count` lanes of one.
+template <class D>
+struct Whole {
+  D d;
+  HWY_INLINE hn::Vec<D> load(const hn::TFromD<D>* from) const { return hn::LoadU(d, from); }
+  HWY_INLINE void store(hn::Vec<D> v, hn::TFromD<D>* to) const { hn::StoreU(v, d, to); }
+};
+template <class D>
+struct First {
+  D d;
+  std::size_t count;
+  HWY_INLINE hn::Vec<D> load(const hn::TFromD<D>* from) const { return load_first(d, from, count); }
+  HWY_INLINE void store(hn::Vec<D> v, hn::TFromD<D>* to) const { store_first(d, v, to, count); }
+};
 
-/// The sums over the gates of one row; kVectors is how many vectors a strip has, 0 for any number of cells.
-template <int kVectors, class T>
-HWY_INLINE void add_row(const GatesParams& p, const T* HWY_RESTRICT x, const T* HWY_RESTRICT g, int64_t row,
-                        hn::Vec<hn::ScalableTag<T>>* sum) {
-  const hn::ScalableTag<T> d;
-  const int64_t lanes = hn::Lanes(d);
-  for (int k = 0; k < 4; ++k) sum[k] = hn::Zero(d);
-  for (int64_t i = row; i < p.gates; i += p.rows) {
-    const T *a = x + p.wiring[2 * i], *b = x + p.wiring[2 * i + 1], *from = g + i * p.gate_stride;
-    if constexpr (kVectors > 0) {
-      for (int v = 0; v < kVectors; ++v)
-        add_terms(sum, hn::LoadU(d, from + v * lanes), hn::LoadU(d, a + v * lanes), hn::LoadU(d, b + v * lanes));
-    } else {
-      int64_t j = 0;
-      for (; j + lanes <= p.cells; j += lanes)
-        add_terms(sum, hn::LoadU(d, from + j), hn::LoadU(d, a + j), hn::LoadU(d, b + j));
-      if (j < p.cells) {
-        const auto rest = static_cast<std::size_t>(p.cells - j);
-        add_terms(sum, load_first(d, from + j, rest), load_first(d, a + j, rest), load_first(d, b + j, rest));
-      }
+/// One gate on its way back, for one gradient or both.
+template <bool kByX, bool kByC, class D>
+struct GateBack {
+  using T = hn::TFromD<D>;
+  using V = hn::Vec<D>;
+  const T *a, *b, *g;
+  T *da, *db;
+  bool first_of_a, first_of_b;
+  V c1, c2, c3;
+  V sum[4];
+
+  template <class Access>
+  HWY_INLINE void operator()(const Access& at, int64_t j) {
+    const V va = at.load(a + j), vb = at.load(b + j), vg = at.load(g + j);
+    if constexpr (kByC) {
+      const V gb = hn::Mul(vg, vb);
+      sum[0] = hn::Add(sum[0], vg);
+      sum[1] = hn::MulAdd(vg, va, sum[1]);
+      sum[2] = hn::Add(sum[2], gb);
+      sum[3] = hn::MulAdd(gb, va, sum[3]);
+    }
+    if constexpr (kByX) {  // b may be a: its sum is read after a's is written
+      const V by_a = hn::MulAdd(c3, vb, c1), by_b = hn::MulAdd(c3, va, c2);
+      at.store(first_of_a ? hn::Mul(vg, by_a) : hn::MulAdd(vg, by_a, at.load(da + j)), da + j);
+      at.store(first_of_b ? hn::Mul(vg, by_b) : hn::MulAdd(vg, by_b, at.load(db + j)), db + j);
     }
   }
+};
+
+/// kVectors is how many vectors a strip has, 0 for any number of cells.
+template <bool kByX, bool kByC, int kVectors, class T>
+void walk_back(const GatesParams& p, const T* HWY_RESTRICT x, const T* HWY_RESTRICT c, const T* HWY_RESTRICT g,
+               T* HWY_RESTRICT dx, T* HWY_RESTRICT dc) {
+  const hn::ScalableTag<T> d;
+  using D = decltype(d);
+  const int64_t lanes = hn::Lanes(d);
+  for (const GateTurn* turn = p.turns; turn < p.turns + p.gates; ++turn) {
+    GateBack<kByX, kByC, D> back;
+    back.a = x + turn->a * p.x_stride;
+    back.b = x + turn->b * p.x_stride;
+    back.g = g + turn->gate * p.gate_stride;
+    if constexpr (kByX) {
+      back.da = dx + turn->a * p.dx_stride;
+      back.db = dx + turn->b * p.dx_stride;
+      back.first_of_a = turn->first & GateTurn::kOfA;
+      back.first_of_b = turn->first & GateTurn::kOfB;
+      const T* of = c + 4 * turn->row;
+      back.c1 = hn::Set(d, of[1]);
+      back.c2 = hn::Set(d, of[2]);
+      back.c3 = hn::Set(d, of[3]);
+    }
+    if constexpr (kByC)
+      for (auto& sum : back.sum) sum = hn::Zero(d);
+    if constexpr (kVectors > 0) {
+      for (int64_t v = 0; v < kVectors; ++v) back(Whole<D>{d}, v * lanes);
+    } else {
+      int64_t j = 0;
+      for (; j + lanes <= p.cells; j += lanes) back(Whole<D>{d}, j);
+      if (j < p.cells) back(First<D>{d, static_cast<std::size_t>(p.cells - j)}, j);
+    }
+    if constexpr (kByC)
+      store_sums(back.sum, dc + 4 * turn->row, p.accumulate || !(turn->first & GateTurn::kOfRow));
+  }
+  if constexpr (kByX)
+    for (int64_t i = 0; i < p.idle_wires; ++i) std::fill_n(dx + p.idle[i] * p.dx_stride, p.cells, T(0));
 }
 
-template <int kVectors, class T>
-void grad_coefficients_of(const GatesParams& p, const T* x, const T* g, T* dc) {
-  for (int64_t row = 0; row < p.rows; ++row) {
-    hn::Vec<hn::ScalableTag<T>> sum[4];
-    add_row<kVectors>(p, x, g, row, sum);
-    store_sums(sum, dc + 4 * row, p.accumulate);
-  }
+template <bool kByX, bool kByC, class T>
+void walk_back(const GatesParams& p, const void* x, const void* c, const void* g, void* dx, void* dc) {
+  const int64_t lanes = hn::Lanes(hn::ScalableTag<T>());
+  const auto walk = p.cells == lanes       ? walk_back<kByX, kByC, 1, T>
+                    : p.cells == 2 * lanes ? walk_back<kByX, kByC, 2, T>
+                    : p.cells == 4 * lanes ? walk_back<kByX, kByC, 4, T>
+                                           : walk_back<kByX, kByC, 0, T>;
+  walk(p, static_cast<const T*>(x), static_cast<const T*>(c), static_cast<const T*>(g), static_cast<T*>(dx),
+       static_cast<T*>(dc));
+}
+
+template <class T>
+void grad_x(const GatesParams& p, void* const* ptr, int64_t) {
+  walk_back<true, false, T>(p, ptr[1], ptr[2], ptr[3], ptr[0], nullptr);
 }
 
 template <class T>
 void grad_coefficients(const GatesParams& p, void* const* ptr, int64_t) {
-  const int64_t lanes = hn::Lanes(hn::ScalableTag<T>());
-  const T* x = static_cast<const T*>(ptr[1]);
-  const T* g = static_cast<const T*>(ptr[2]);
-  T* dc = static_cast<T*>(ptr[0]);
-  if (p.cells == lanes) return grad_coefficients_of<1>(p, x, g, dc);
-  if (p.cells == 2 * lanes) return grad_coefficients_of<2>(p, x, g, dc);
-  if (p.cells == 4 * lanes) return grad_coefficients_of<4>(p, x, g, dc);
-  grad_coefficients_of<0>(p, x, g, dc);
+  walk_back<false, true, T>(p, ptr[1], nullptr, ptr[2], nullptr, ptr[0]);
+}
+
+template <class T>
+void grad_both(const GatesParams& p, void* const* ptr, int64_t) {
+  walk_back<true, true, T>(p, ptr[1], ptr[2], ptr[3], ptr[0], ptr[4]);
 }
 
 }  // namespace
 
-GatesKernel find_gates(DType dtype) { return dtype == DType::f32 ? gates<float> : gates<double>; }
-GatesKernel find_grad_x(DType dtype) { return dtype == DType::f32 ? grad_x<float> : grad_x<double>; }
-GatesKernel find_grad_coefficients(DType dtype) {
-  return dtype == DType::f32 ? grad_coefficients<float> : grad_coefficients<double>;
+GatesKernel find_gates(DType dtype, GateKernel kind) {
+  const bool f32 = dtype == DType::f32;
+  switch (kind) {
+    case GateKernel::forward:
+      return f32 ? gates<float> : gates<double>;
+    case GateKernel::grad_x:
+      return f32 ? grad_x<float> : grad_x<double>;
+    case GateKernel::grad_coefficients:
+      return f32 ? grad_coefficients<float> : grad_coefficients<double>;
+    case GateKernel::grad_both:
+      return f32 ? grad_both<float> : grad_both<double>;
+  }
+  return nullptr;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -233,21 +238,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace wr::cpu {
 
-GatesKernel find_gates(DType dtype, Target target) {
+GatesKernel find_gates(DType dtype, GateKernel kind, Target target) {
   if (!is_floating(dtype)) return nullptr;
-  WINDROW_RETURN_FOR(target, find_gates(dtype))
-  return nullptr;
-}
-
-GatesKernel find_gates_grad_x(DType dtype, Target target) {
-  if (!is_floating(dtype)) return nullptr;
-  WINDROW_RETURN_FOR(target, find_grad_x(dtype))
-  return nullptr;
-}
-
-GatesKernel find_gates_grad_coefficients(DType dtype, Target target) {
-  if (!is_floating(dtype)) return nullptr;
-  WINDROW_RETURN_FOR(target, find_grad_coefficients(dtype))
+  WINDROW_RETURN_FOR(target, find_gates(dtype, kind))
   return nullptr;
 }
 
@@ -258,24 +251,74 @@ std::vector<std::int32_t> wire_offsets(const std::vector<std::int32_t>& wiring, 
   return offsets;
 }
 
-GateUses uses_of(const std::vector<std::int32_t>& wiring, const GatesParams& p) {
-  GateUses u;
-  std::vector<std::int32_t> next(static_cast<std::size_t>(p.wires) + 1, 0);  // where a wire's next use goes
-  for (auto wire : wiring) ++next[static_cast<std::size_t>(wire) + 1];
-  for (std::size_t w = 1; w < next.size(); ++w) next[w] += next[w - 1];
-  for (std::size_t w = 0; w + 1 < next.size(); ++w)
-    u.used.push_back({static_cast<std::int32_t>(static_cast<std::int64_t>(w) * p.dx_stride), next[w], next[w + 1]});
-  std::stable_sort(u.used.begin(), u.used.end(),
-                   [](const WireUses& a, const WireUses& b) { return a.end - a.first < b.end - b.first; });
-  u.uses.resize(wiring.size());
-  for (std::size_t i = 0; i < wiring.size(); ++i) {
-    const auto gate = static_cast<std::int64_t>(i / 2), side = static_cast<std::int64_t>(i % 2);
-    auto& at = next[static_cast<std::size_t>(wiring[i])];
-    u.uses[static_cast<std::size_t>(at++)] = {static_cast<std::int32_t>(gate * p.gate_stride),
-                                              static_cast<std::int32_t>(wiring[i ^ 1] * p.x_stride),
-                                              static_cast<std::int32_t>(4 * (gate % p.rows) + 1 + side)};
+namespace {
+
+/// Walks that go from a wire by any gate not yet taken to the gate's other wire, until there is none.
+class Walks {
+ public:
+  Walks(const std::vector<std::int32_t>& wiring, std::int64_t rows, std::int64_t wires)
+      : wiring_(wiring), rows_(rows), readers_(static_cast<std::size_t>(wires)), odd_(readers_.size()) {
+    for (std::size_t i = 0; i < wiring.size(); ++i) {
+      const auto wire = static_cast<std::size_t>(wiring[i]);
+      readers_[wire].push_back(static_cast<std::int32_t>(i));
+      odd_[wire] = !odd_[wire];
+    }
+    taken_.resize(wiring.size() / 2);
+    wire_seen_.resize(readers_.size());
+    row_seen_.resize(static_cast<std::size_t>(rows));
   }
-  return u;
+
+  GateWalk all() {
+    for (const bool odd : {true, false})  // a walk that does not begin at an odd end cuts another in two
+      for (std::size_t wire = 0; wire < readers_.size(); ++wire)
+        if (odd == odd_[wire])
+          while (walk_from(wire)) {
+          }
+    for (std::size_t wire = 0; wire < readers_.size(); ++wire)
+      if (!wire_seen_[wire]) walk_.idle.push_back(static_cast<std::int32_t>(wire));
+    return std::move(walk_);
+  }
+
+ private:
+  bool walk_from(std::size_t wire) {
+    bool any = false;
+    while (!readers_[wire].empty()) {
+      const auto place = static_cast<std::size_t>(readers_[wire].back());
+      readers_[wire].pop_back();
+      if (taken_[place / 2]) continue;
+      taken_[place / 2] = true;
+      take(place / 2);
+      wire = static_cast<std::size_t>(wiring_[place ^ 1]);
+      any = true;
+    }
+    return any;
+  }
+
+  void take(std::size_t gate) {
+    const auto row = gate % static_cast<std::size_t>(rows_);
+    GateTurn t{wiring_[2 * gate], wiring_[2 * gate + 1], static_cast<std::int32_t>(gate),
+               static_cast<std::int32_t>(row), 0};
+    const auto begin = [&t](std::vector<bool>& seen, std::size_t at, std::int32_t sum) {
+      if (!seen[at]) t.first |= sum;
+      seen[at] = true;
+    };
+    begin(wire_seen_, static_cast<std::size_t>(t.a), GateTurn::kOfA);
+    begin(wire_seen_, static_cast<std::size_t>(t.b), GateTurn::kOfB);
+    begin(row_seen_, row, GateTurn::kOfRow);
+    walk_.turns.push_back(t);
+  }
+
+  const std::vector<std::int32_t>& wiring_;
+  std::int64_t rows_;
+  std::vector<std::vector<std::int32_t>> readers_;  // by wire: places in the wiring
+  std::vector<bool> odd_, taken_, wire_seen_, row_seen_;
+  GateWalk walk_;
+};
+
+}  // namespace
+
+GateWalk walk_of(const std::vector<std::int32_t>& wiring, std::int64_t rows, std::int64_t wires) {
+  return Walks(wiring, rows, wires).all();
 }
 
 }  // namespace wr::cpu

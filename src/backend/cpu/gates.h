@@ -10,49 +10,45 @@
 
 namespace wr::cpu {
 
-/// One place where a gate reads a wire.
-struct GateUse {
-  std::int32_t gate;         // where its gradients stand
-  std::int32_t other;        // where the values of its other wire stand
-  std::int32_t coefficient;  // where c1 stands if the wire is a, c2 if it is b; c3 is at `coefficient | 3`
-};
-
-/// A wire's uses: uses[first] to uses[end - 1].
-struct WireUses {
-  std::int32_t dx;  // where its gradients stand
-  std::int32_t first, end;
+/// A gate's turn on the way back. Gates that share a wire follow one another where that can be, so that its values and
+/// the sum of its gradients are still at hand.
+struct GateTurn {
+  static constexpr std::int32_t kOfA = 1, kOfB = 2, kOfRow = 4;
+  std::int32_t a, b;   // wires
+  std::int32_t gate;
+  std::int32_t row;    // of the coefficients
+  std::int32_t first;  // the sums that begin here, others go on
 };
 
 /// Rows of cells are dense; from one wire (gate) to the next is a stride, in elements. Gate i has row i % rows of the
 /// coefficients [rows, 4].
 struct GatesParams {
-  std::int64_t gates = 0, rows = 0, wires = 0, cells = 0;
+  std::int64_t gates = 0, rows = 0, cells = 0;
   std::int64_t x_stride = 0, gate_stride = 0, dx_stride = 0;
-  const std::int32_t* wiring = nullptr;  // where a and b of every gate stand: wire_offsets()
-  const WireUses* used = nullptr;        // of every wire; those with as many uses stand together, so that the
-                                         // processor guesses the number right
-  const GateUse* uses = nullptr;
-  bool accumulate = false;
+  const std::int32_t* wiring = nullptr;  // forward: where a and b of every gate stand, wire_offsets()
+  const GateTurn* turns = nullptr;       // gradients: of every gate, walk_of()
+  const std::int32_t* idle = nullptr;    // grad_x, grad_both: the wires that no gate reads
+  std::int64_t idle_wires = 0;
+  bool accumulate = false;  // to the coefficients' gradients
 };
 using GatesKernel = void (*)(const GatesParams& params, void* const* ptr, std::int64_t row0);  // row0 is ignored
 
-/// out[gate] = c0 + c1 a + c2 b + c3 ab. ptr: out, x, coefficients. Reads `wiring`.
-GatesKernel find_gates(DType dtype, Target target);
-/// dx[wire] = the sum over its uses of g (c1 + c3 b) or g (c2 + c3 a), in order. ptr: dx, x, coefficients, g. Reads
-/// `uses`.
-GatesKernel find_gates_grad_x(DType dtype, Target target);
-/// dc[row] = the sums over cells and over the row's gates of g, ga, gb, gab, or that added to it. ptr: dc, x, g. Reads
-/// `wiring`.
-GatesKernel find_gates_grad_coefficients(DType dtype, Target target);
+enum class GateKernel {
+  forward,            // out[gate] = c0 + c1 a + c2 b + c3 ab. ptr: out, x, coefficients
+  grad_x,             // dx[wire] = the sum over its readers of g (c1 + c3 b) or g (c2 + c3 a). ptr: dx, x, coefficients, g
+  grad_coefficients,  // dc[row] = the sums over cells and over the row's gates of g, ga, gb, gab. ptr: dc, x, g
+  grad_both,          // ptr: dx, x, coefficients, g, dc. The same bits as one by one
+};
+GatesKernel find_gates(DType dtype, GateKernel kind, Target target);
 
 /// From numbers of wires to where their values stand; offsets must fit in 32 bits.
 std::vector<std::int32_t> wire_offsets(const std::vector<std::int32_t>& wiring, std::int64_t stride);
-/// Every wire's uses in order of the gates, as `used` and `uses` have them. The other parameters must be set.
-struct GateUses {
-  std::vector<WireUses> used;
-  std::vector<GateUse> uses;
+
+struct GateWalk {
+  std::vector<GateTurn> turns;
+  std::vector<std::int32_t> idle;
 };
-GateUses uses_of(const std::vector<std::int32_t>& wiring, const GatesParams& params);
+GateWalk walk_of(const std::vector<std::int32_t>& wiring, std::int64_t rows, std::int64_t wires);
 
 /// Grids of height x width cells one after the other; a call makes cells [row0, row0 + count).
 struct NeighbourParams {

@@ -71,6 +71,8 @@ class Lowering {
   View dense(View v);
   void copy(const View& to, const View& from);
   bool in_this_region(int id) const;
+  /// Has this lane's part of a total been begun by an earlier strip, or by the total it is added to?
+  bool adds_to_total(int id) const { return !first_ || schedule_.place[static_cast<std::size_t>(id)].into >= 0; }
 
   // ---- ops (lower_ops.cpp, lower_einsum.cpp, lower_gates.cpp)
   void lower(int id, int axis);
@@ -82,6 +84,8 @@ class Lowering {
   void lower_pad(int id, const View& out, const View& in);
   void lower_index(int id, const View& out, const std::vector<View>& in, bool accumulate);
   void lower_window(int id, const View& out, const std::vector<View>& in);
+  bool makes_both_gate_gradients(const plan::Member& x, const plan::Member& coefficients) const;
+  void lower_gate_gradients(const plan::Member& x, const plan::Member& coefficients);
   void lower_gates(int id, const View& out, std::vector<View> in, bool accumulate);
   void lower_neighbours(int id, const View& out, const View& in);
   void lower_random(int id, int axis, const View& out, const View& counter);

@@ -100,7 +100,13 @@ View Lowering::lasting_destination(int id, int axis) {
 void Lowering::lower_members(Members begin, Members end) {
   for (auto m = begin; m != end; ++m) {
     emit_.node = m->node;
-    if (!ir::is_view(graph_[m->node].op)) lower(m->node, m->axis);
+    if (ir::is_view(graph_[m->node].op)) continue;
+    if (m + 1 != end && makes_both_gate_gradients(*m, *(m + 1))) {
+      lower_gate_gradients(*m, *(m + 1));
+      ++m;
+    } else {
+      lower(m->node, m->axis);
+    }
   }
 }
 
@@ -157,7 +163,7 @@ std::vector<Turn> Lowering::lower_region() {
     }
     if (!open) turns.push_back({emit_.begin_list(), 0, rows_});
     open = true;
-    const auto next = end == begin ? begin + 1 : end;
+    const auto next = end == begin ? std::find_if(begin + 1, all, light) : end;
     lower_members(begin, next);
     begin = next;
   }

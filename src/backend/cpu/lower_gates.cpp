@@ -11,18 +11,31 @@ using ir::Op;
 
 namespace {
 
-/// A table of entries that are each three numbers.
-template <class Entry>
-const Entry* kept(Tables& tables, const std::vector<Entry>& entries) {
-  static_assert(sizeof(Entry) == 3 * sizeof(std::int32_t));
-  const auto* numbers = reinterpret_cast<const std::int32_t*>(entries.data());
-  return reinterpret_cast<const Entry*>(tables.keep({numbers, numbers + 3 * entries.size()}));
+/// A table of turns as a table of numbers.
+const GateTurn* kept(Tables& tables, const std::vector<GateTurn>& turns) {
+  constexpr auto kNumbers = sizeof(GateTurn) / sizeof(std::int32_t);
+  const auto* numbers = reinterpret_cast<const std::int32_t*>(turns.data());
+  return reinterpret_cast<const GateTurn*>(tables.keep({numbers, numbers + kNumbers * turns.size()}));
 }
 
 /// [rows, cells] with cells one after the other.
 bool has_dense_rows(const View& v) { return v.shape[1] <= 1 || v.strides[1] == 1; }
 
 }  // namespace
+
+bool Lowering::makes_both_gate_gradients(const plan::Member& x, const plan::Member& coefficients) const {
+  const Node &a = graph_[x.node], &b = graph_[coefficients.node];
+  return a.op == Op::gates_grad_x && b.op == Op::gates_grad_coefficients && a.inputs[0] == b.inputs[0] &&
+         a.inputs[2] == b.inputs[1] && a.attrs.ints == b.attrs.ints && plan::is_total(coefficients.axis);
+}
+
+/// The gradients of a layer by its wires and by its coefficients read the same values: one call makes both.
+void Lowering::lower_gate_gradients(const plan::Member& x, const plan::Member& coefficients) {
+  emit_.also = coefficients.node;
+  local_[coefficients.node] = destination(coefficients.node, coefficients.axis);
+  lower(x.node, x.axis);
+  emit_.also = -1;
+}
 
 void Lowering::lower_gates(int id, const View& to, std::vector<View> in, bool accumulate) {
   const Node& n = graph_[id];
@@ -35,30 +48,35 @@ void Lowering::lower_gates(int id, const View& to, std::vector<View> in, bool ac
   const View& x = in[0];
   const View& of_gates = n.op == Op::gates ? out : in.back();
   const std::vector<std::int32_t> wiring(n.attrs.ints.begin() + 1, n.attrs.ints.end());
+  const auto wires = x.shape[0];
   GatesParams p;
   p.rows = n.attrs.ints[0];
   p.gates = static_cast<std::int64_t>(wiring.size()) / 2;
-  p.wires = x.shape[0];
   p.cells = x.shape[1];
   p.x_stride = x.strides[0];
   p.gate_stride = of_gates.strides[0];
   p.dx_stride = out.strides[0];
   p.accumulate = accumulate;
-  if (std::max({p.wires * p.x_stride, p.gates * p.gate_stride, p.wires * p.dx_stride}) >
-      std::numeric_limits<std::int32_t>::max())
-    fail(n.where, "gates: " + to_string(graph_[n.inputs[0]].spec) + " is too large");
   std::vector<View> operands{out};
   operands.insert(operands.end(), in.begin(), in.end());
-  if (n.op == Op::gates_grad_x) {
-    const GateUses uses = uses_of(wiring, p);
-    p.used = kept(emit_.tables(), uses.used);
-    p.uses = kept(emit_.tables(), uses.uses);
-    emit_.call(find_gates_grad_x(out.dtype, emit_.target()), p, operands, "gates_grad_x");
-  } else {
+  GateKernel kind = GateKernel::forward;
+  if (n.op == Op::gates) {
+    if (wires * p.x_stride > std::numeric_limits<std::int32_t>::max())
+      fail(n.where, "gates: " + to_string(graph_[n.inputs[0]].spec) + " is too large");
     p.wiring = emit_.tables().keep(wire_offsets(wiring, p.x_stride));
-    const auto kernel = by_coefficients ? find_gates_grad_coefficients : find_gates;
-    emit_.call(kernel(out.dtype, emit_.target()), p, operands, ir::definition(n.op).name.data());
+  } else {
+    const GateWalk walk = walk_of(wiring, p.rows, wires);
+    p.turns = kept(emit_.tables(), walk.turns);
+    p.idle = emit_.tables().keep(walk.idle);
+    p.idle_wires = static_cast<std::int64_t>(walk.idle.size());
+    kind = by_coefficients ? GateKernel::grad_coefficients : GateKernel::grad_x;
   }
+  if (emit_.also >= 0) {
+    kind = GateKernel::grad_both;
+    operands.push_back(local_.at(emit_.also));
+    p.accumulate = adds_to_total(emit_.also);
+  }
+  emit_.call(find_gates(out.dtype, kind, emit_.target()), p, operands, ir::definition(n.op).name.data());
   if (!has_dense_rows(to)) copy(to, out);
 }
 

@@ -116,7 +116,7 @@ void Lowering::lower(int id, int axis) {
   for (std::size_t k = 0; k < n.inputs.size(); ++k) in.push_back(operand(id, static_cast<int>(k), axis));
   const View out = destination(id, axis);
   local_[id] = out;
-  const bool accumulate = total && (!first_ || schedule_.place[static_cast<std::size_t>(id)].into >= 0);
+  const bool accumulate = total && adds_to_total(id);
   if (ir::is_elementwise(n.op)) return lower_map(id, out, std::move(in));
   switch (n.op) {
     case Op::reduce_sum:

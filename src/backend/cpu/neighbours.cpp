@@ -1,5 +1,6 @@
 // Neighbourhoods of cells: shifted copies of rows of the grid, and their adjoint.
 #include <algorithm>
+#include <cstring>
 
 #include "backend/cpu/gates.h"
 
@@ -19,100 +20,106 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using std::int64_t;
 
-struct Put {
-  template <class V>
-  HWY_INLINE V operator()(V, V from) const {
-    return from;
-  }
-};
-struct Plus {
-  template <class V>
-  HWY_INLINE V operator()(V to, V from) const {
-    return hn::Add(to, from);
-  }
-};
-
-template <class T, class F>
-HWY_INLINE void move_row(T* HWY_RESTRICT to, const T* HWY_RESTRICT from, int64_t n, F f) {
-  const hn::ScalableTag<T> d;
-  const int64_t lanes = hn::Lanes(d);
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(f(hn::LoadU(d, to + i), hn::LoadU(d, from + i)), d, to + i);
-  if (i < n) {
-    const auto rest = static_cast<std::size_t>(n - i);
-    store_first(d, f(load_first(d, to + i, rest), load_first(d, from + i, rest)), to + i, rest);
-  }
-}
-
-/// Cells [begin, end) of one row of a grid, from the row that is `up` rows and `left` columns away.
+/// At most a vector of cells that follow one another in a row of a grid.
 struct Segment {
-  int64_t begin, end;  // columns
-  int64_t cell;        // the first one's position in the strip
-  int64_t row;         // of all grids' rows
+  int64_t column, count;
+  int64_t cell;    // the first one's position in the strip
+  int64_t row[3];  // above, its own, below, of all grids' rows; -1 where there is none
 };
 
-template <class F>
-HWY_INLINE void for_each_segment(int64_t first, int64_t count, int64_t width, F f) {
-  for (int64_t cell = first; cell < first + count;) {
-    const int64_t column = cell % width, end = std::min(width, column + first + count - cell);
-    f(Segment{column, end, cell - first, cell / width});
-    cell += end - column;
-  }
-}
-
-/// The row `up` rows away in the same grid, or -1 if there is none.
-HWY_INLINE int64_t row_away(const NeighbourParams& p, int64_t row, int64_t up) {
-  const int64_t grid = row / p.height * p.height, y = row - grid + up;
+/// The row `down` rows away in the same grid, or -1 if there is none.
+HWY_INLINE int64_t row_away(const NeighbourParams& p, int64_t row, int64_t down) {
+  const int64_t grid = row / p.height * p.height, y = row - grid + down;
   if (y >= 0 && y < p.height) return grid + y;
   return p.wrap ? grid + (y + p.height) % p.height : -1;
 }
 
-/// to[0...] = (or +=) the row's columns [begin + right, end + right), with zeros or the other side outside.
-template <class T, class F>
-HWY_INLINE void shifted_row(const NeighbourParams& p, T* to, const T* row, const Segment& s, int64_t right, F f) {
-  const int64_t begin = std::max<int64_t>(s.begin + right, 0), end = std::min(s.end + right, p.width);
-  T* const inside = to + (begin - right - s.begin);
-  if (begin < end) move_row(inside, row + begin, end - begin, f);
-  const hn::CappedTag<T, 1> one;
-  for (int64_t column = s.begin; column < s.end; ++column) {
-    const int64_t from = column + right;
-    if (from >= 0 && from < p.width) {
-      column = std::max(column, end - right - 1);  // to the right edge
-      continue;
-    }
-    T* const at = to + (column - s.begin);
-    const T outside = p.wrap ? row[(from + p.width) % p.width] : T(0);
-    hn::StoreU(f(hn::LoadU(one, at), hn::Set(one, outside)), one, at);
+template <class F>
+HWY_INLINE void for_each_segment(const NeighbourParams& p, int64_t first, int64_t most, F f) {
+  for (int64_t cell = first; cell < first + p.count;) {
+    const int64_t row = cell / p.width, left = row * p.width, end = std::min(left + p.width, first + p.count);
+    const int64_t rows[] = {row_away(p, row, -1), row, row_away(p, row, 1)};
+    for (; cell < end; cell += most)
+      f(Segment{cell - left, std::min(most, end - cell), cell - first, {rows[0], rows[1], rows[2]}});
+    cell = end;
   }
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> load_some(D d, const hn::TFromD<D>* from, int64_t count) {
+  return count == static_cast<int64_t>(hn::Lanes(d)) ? hn::LoadU(d, from)
+                                                     : load_first(d, from, static_cast<std::size_t>(count));
+}
+
+/// Lane 0 is zero, lanes 1 to count - 1 are from[0...].
+template <class D>
+HWY_INLINE hn::Vec<D> load_one_up(D d, const hn::TFromD<D>* from, int64_t count) {
+  using T = hn::TFromD<D>;
+  const auto n = static_cast<std::size_t>(count);
+  if constexpr (kMasksSafe<T>) return hn::MaskedLoad(hn::AndNot(hn::FirstN(d, 1), hn::FirstN(d, n)), d, from - 1);
+  alignas(64) T buffer[hn::MaxLanes(D())] = {};
+  std::memcpy(buffer + 1, from, (n - 1) * sizeof(T));
+  return hn::Load(d, buffer);
+}
+
+/// The cells one to the left (-1), at (0) or one to the right (1) of a segment's, in the given row.
+template <class D>
+HWY_INLINE hn::Vec<D> load_beside(D d, const NeighbourParams& p, const hn::TFromD<D>* row, const Segment& s, int side) {
+  using T = hn::TFromD<D>;
+  if (side < 0 && s.column == 0) {
+    const auto outside = hn::Set(d, p.wrap ? row[p.width - 1] : T(0));
+    return hn::IfThenElse(hn::FirstN(d, 1), outside, load_one_up(d, row, s.count));
+  }
+  const T* from = row + s.column + side;
+  if (side > 0 && s.column + s.count == p.width) {
+    const auto inside = static_cast<std::size_t>(s.count - 1);
+    const auto outside = hn::Set(d, p.wrap ? row[0] : T(0));
+    return hn::IfThenElse(hn::FirstN(d, inside), load_first(d, from, inside), outside);
+  }
+  return load_some(d, from, s.count);
+}
+
+template <class D>
+HWY_INLINE void store_some(D d, hn::Vec<D> v, hn::TFromD<D>* to, int64_t count) {
+  if (count == static_cast<int64_t>(hn::Lanes(d)))
+    hn::StoreU(v, d, to);
+  else
+    store_first(d, v, to, static_cast<std::size_t>(count));
 }
 
 template <class T>
 void neighbours(const NeighbourParams& p, void* const* ptr, int64_t row0) {
-  const T* x = static_cast<const T*>(ptr[1]);
-  T* out = static_cast<T*>(ptr[0]);
-  for (int64_t channel = 0; channel < p.channels; ++channel, x += p.in_stride)
-    for (int64_t k = 0; k < 9; ++k, out += p.out_stride)
-      for_each_segment(row0, p.count, p.width, [&](const Segment& s) HWY_ATTR {
-        const int64_t row = row_away(p, s.row, k / 3 - 1);
-        if (row >= 0)
-          shifted_row(p, out + s.cell, x + row * p.width, s, k % 3 - 1, Put());
-        else
-          std::fill_n(out + s.cell, s.end - s.begin, T(0));
-      });
+  const hn::ScalableTag<T> d;
+  const T* const all = static_cast<const T*>(ptr[1]);
+  T* const out = static_cast<T*>(ptr[0]);
+  for_each_segment(p, row0, hn::Lanes(d), [&](const Segment& s) HWY_ATTR {
+    T* to = out + s.cell;
+    for (int64_t channel = 0; channel < p.channels; ++channel)
+      for (int64_t row : s.row)
+        for (int side = -1; side <= 1; ++side, to += p.out_stride) {
+          const T* from = all + channel * p.in_stride + row * p.width;
+          store_some(d, row < 0 ? hn::Zero(d) : load_beside(d, p, from, s, side), to, s.count);
+        }
+  });
 }
 
 template <class T>
 void neighbours_sum(const NeighbourParams& p, void* const* ptr, int64_t row0) {
-  const T* patches = static_cast<const T*>(ptr[1]);
-  T* out = static_cast<T*>(ptr[0]);
-  for (int64_t channel = 0; channel < p.channels; ++channel, out += p.out_stride) {
-    std::fill_n(out, p.count, T(0));
-    for (int64_t k = 0; k < 9; ++k, patches += p.in_stride)
-      for_each_segment(row0, p.count, p.width, [&](const Segment& s) HWY_ATTR {
-        const int64_t row = row_away(p, s.row, 1 - k / 3);
-        if (row >= 0) shifted_row(p, out + s.cell, patches + row * p.width, s, 1 - k % 3, Plus());
-      });
-  }
+  const hn::ScalableTag<T> d;
+  const T* const patches = static_cast<const T*>(ptr[1]);
+  T* const out = static_cast<T*>(ptr[0]);
+  for_each_segment(p, row0, hn::Lanes(d), [&](const Segment& s) HWY_ATTR {
+    for (int64_t channel = 0; channel < p.channels; ++channel) {
+      auto sum = hn::Zero(d);
+      for (int k = 0; k < 9; ++k) {  // neighbour k's own neighbour 8 - k is this cell
+        const int64_t row = s.row[2 - k / 3];
+        if (row < 0) continue;
+        const T* from = patches + (channel * 9 + k) * p.in_stride + row * p.width;
+        sum = hn::Add(sum, load_beside(d, p, from, s, 1 - k % 3));
+      }
+      store_some(d, sum, out + channel * p.out_stride + s.cell, s.count);
+    }
+  });
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ struct Instr {
   int operands = 0;
   Operand operand[kMaxOperands];
   int node = -1;            // of the schedule's graph
+  int also = -1;            // a second node that the call makes
   const char* kernel = "";  // for people
 };
 
