@@ -90,6 +90,8 @@ void AutomatonRun::begin() {
                                                               .beta2 = settings_.beta2,
                                                               .weight_decay = settings_.weight_decay,
                                                               .clip = {.value = settings_.clip}});
+  settler_.reset();
+  if (settings_.settle > 0) settler_ = std::make_unique<logic::Settler>(automaton_, settings_.settle, settings_.seed);
   sums_.clear();
   for (const State& p : automaton_.parameters())
     if (settings_.accumulate > 1) sums_.emplace_back(Array::zeros(p.shape(), p.spec().dtype), "sum." + p.name());
@@ -185,6 +187,12 @@ void AutomatonRun::compile_steps() {
           return std::vector<Tensor>{};
         },
         {}, options);
+  if (settler_)
+    soft_ = compile(
+        [&](const std::vector<Tensor>& in) {
+          return std::vector<Tensor>{rollout_loss(training_rule(in[2], in[3]), in[0], in[1], Recompute::no)};
+        },
+        specs(settings_.batch), options);
   hard_ = compile(
       [&](const std::vector<Tensor>& in) {
         const Tensor last = rollout(automaton_.rule(logic::Mode::hard), in[0], Recompute::no);
@@ -225,6 +233,17 @@ double AutomatonRun::run_update() {
   return sum / count;
 }
 
+/// The mean squared error of the next update's first batch.
+double AutomatonRun::soft_error() {
+  const auto b = task_.batch(static_cast<std::uint64_t>(done_ * settings_.accumulate), settings_.batch);
+  const Array sharpness = Array::full({}, sharpness_, dtype_of(settings_));
+  const Array hardness = Array::full({}, hardness_, dtype_of(settings_));
+  return soft_(b.start, b.target, sharpness, hardness)[0].astype(DType::f64).item<double>() /
+         static_cast<double>(b.target.count());
+}
+
+double AutomatonRun::hard_share() const { return settler_ ? settler_->settled() : hardness_; }
+
 bool AutomatonRun::is_hopeless() const {
   const std::int64_t made = done_ - begun_;
   if (settings_.attempt == 0 || made < settings_.attempt) return false;
@@ -252,8 +271,9 @@ void AutomatonRun::follow(double error) {
   } else {
     hardness_ = std::max(settings_.hard, hardness_ - settings_.harden);
   }
+  if (settler_) settler_->follow(error, settings_.solved, [&] { return soft_error(); });
   // Sharpened logits move as fast as before; the more gates are hard, the slower.
-  adam_->set_lr(settings_.lr * (1 - 0.75 * hardness_) / sharpness_);
+  adam_->set_lr(settings_.lr * (1 - 0.75 * hard_share()) / sharpness_);
 }
 
 /// Functions of gates that are still mixtures: those that make the fewest cells wrong, on grids that are not trained
@@ -272,9 +292,10 @@ Outcome AutomatonRun::train(const AutomatonWatch& watch) {
     seconds_ = before + now() - start;
     const double rate = static_cast<double>(done_ - first) / std::max(1e-9, now() - start);
     AutomatonProgress p{done_,      settings_.updates, recent_, last_hard_,
-                        sharpness_, hardness_,         rate,    static_cast<double>(settings_.updates - done_) / rate};
+                        sharpness_, hard_share(),      rate,    static_cast<double>(settings_.updates - done_) / rate};
     const bool near = recent_ < 0.1;
-    if (settings_.polish > 0 && recent_ < settings_.solved && (done_ - begun_) % settings_.polish == 0) polish();
+    const bool ripe = recent_ < settings_.solved && (!settler_ || settler_->settled() == 1);
+    if (settings_.polish > 0 && ripe && (done_ - begun_) % settings_.polish == 0) polish();
     if (done_ % (near ? kPointEvery : 5 * kPointEvery) == 0 || done_ == settings_.updates) {
       const Look found = look(kLookBatches);
       p.hard = last_hard_ = found.error;
@@ -297,6 +318,7 @@ CheckpointStates AutomatonRun::states() const {
   all.add_group("model", automaton_.parameters());
   all.add_group("optimiser", adam_->states());
   all.add("random", random_.counter());
+  if (settler_) all.add("settle", settler_->memory());
   return all;
 }
 

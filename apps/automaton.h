@@ -34,6 +34,7 @@ struct AutomatonSettings {
   double noise = 0;           // deviation of all logits at the start
   double sharpen = 0;         // while the soft loss is low, the sharpness of the softmax grows by this share an update
   double hard = 0;            // share of gates that are hard in an update, drawn anew for each
+  double settle = 0;          // while the loss is low, this share of the gates becomes hard for good an update
   double harden = 0.005;      // while the loss is low, the share of gates that are hard grows by this much an update
   std::int64_t restore = 1;   // times that each step's values are drawn towards 0 and 1, as real gates do
   double early = 0;           // share of the loss that is taken after the steps of the second half: converge sooner
@@ -137,6 +138,8 @@ class AutomatonRun {
   void compile_steps();
   double run_update();
   void follow(double error);
+  double soft_error();
+  double hard_share() const;
   bool is_hopeless() const;
   void begin_again();
   void polish();
@@ -146,10 +149,11 @@ class AutomatonRun {
   AutomatonTask task_;
   logic::Automaton automaton_;
   std::unique_ptr<optim::AdamW> adam_;
+  std::unique_ptr<logic::Settler> settler_;
   Random random_;
   int threads_, lanes_;
   std::vector<State> sums_;  // of gradients, when they are accumulated
-  Step train_, apply_, hard_;
+  Step train_, apply_, soft_, hard_;
   std::int64_t done_ = 0, begun_ = 0, restarts_ = 0, looks_ = 0;
   double sharpness_ = 1, hardness_ = 0, recent_ = 0.25, last_hard_ = 1, seconds_ = 0;
   std::vector<LossPoint> history_;

@@ -76,6 +76,7 @@ const std::vector<Field>& fields() {
       numeric("sharpen", &S::sharpen, 0.0, 1.0),
       numeric("hard", &S::hard, 0.0, 1.0),
       numeric("harden", &S::harden, 0.0, 1.0),
+      numeric("settle", &S::settle, 0.0, 1.0),
       numeric<std::int64_t>("restore", &S::restore, 0, 10),
       numeric("early", &S::early, 0.0, 1.0),
       numeric("solved", &S::solved, 0.0, 1.0),

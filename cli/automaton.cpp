@@ -208,6 +208,8 @@ const Setting kSettings[] = {
     {"noise", "X", "Deviation of all logits at the start"},
     {"sharpen", "X", "Growth of the sharpness an update while the soft loss is low; 0: none"},
     {"hard", "X", "Share of gates that are hard in an update, drawn anew for each"},
+    {"settle", "X",
+     "Share of the gates that become hard for good an update, the surest first, while the loss is low; 0: none"},
     {"harden", "X", "Growth of the share of gates that are hard an update while the loss is low; 0: none"},
     {"restore", "N", "Times that each step's values are drawn towards 0 and 1, as real gates do"},
     {"early", "X", "Share of the loss that is taken after every step of the second half: the rule settles sooner"},

@@ -86,6 +86,27 @@ TEST(AutomatonRun, ResumesBitForBit) {
   }
 }
 
+TEST(AutomatonRun, ResumesBitForBitWhileGatesSettle) {
+  const TemporaryFolder folder;
+  AutomatonSettings s = small_settings();
+  s.settle = 0.05;
+  s.solved = 1;
+  s.harden = 0;
+  s.polish = 0;
+  s.attempt = 0;
+  AutomatonRun whole(s, 2, 2);
+  whole.train({});
+  AutomatonRun first(s, 1, 2);
+  first.train({.stop = [&] { return first.updates_done() == 5; }, .update = {}, .look = {}});
+  first.save(folder / "a.safetensors");
+  AutomatonRun second(s, 1, 2);
+  second.load(folder / "a.safetensors");
+  second.train({});
+  EXPECT_EQ(parameters_of(second), parameters_of(whole));
+  const auto all = parameters_of(whole);
+  EXPECT_GT(std::count(all.begin(), all.end(), 200.0f), 3) << "nothing was settled";
+}
+
 TEST(AutomatonExam, CountsWhatTheHardNetworkGetsWrong) {
   for (const char* border : {"zero", "wrap"}) {
     AutomatonSettings s = small_settings();

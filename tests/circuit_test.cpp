@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <random>
+#include <set>
 
 #include "apps/automaton_show.h"
 #include "apps/gif.h"
@@ -166,6 +167,50 @@ TEST(CircuitPolish, FindsTheFunctionsThatWork) {
   const std::int64_t left = logic::polish(m, errors, {.tries = 500});
   EXPECT_LT(left, before / 4);
   EXPECT_EQ(errors(logic::circuit_of(m)), left);  // the logits say so now
+}
+
+/// Logits of all gates, layer by layer.
+std::vector<std::vector<float>> logits_of(const logic::Automaton& m) {
+  std::vector<std::vector<float>> all;
+  for (const State& layer : m.parameters()) all.push_back(layer.value().to_vector<float>());
+  return all;
+}
+
+bool is_hard(const std::vector<std::vector<float>>& logits, std::size_t layer, std::size_t gate) {
+  const auto row = logits[layer].begin() + static_cast<std::ptrdiff_t>(16 * gate);
+  return *std::max_element(row, row + 16) >= 200;
+}
+
+TEST(CircuitSettler, SettlesAllButWhatDoesNotWork) {
+  const logic::Automaton m = random_automaton(3);
+  const auto before = logits_of(m);
+  const std::size_t layer = m.parameters().size() - 2, gate = 1;
+  std::set<int> tried;
+  const auto loss = [&] {  // whatever function it is given, this gate must stay a mixture
+    const auto now = logits_of(m);
+    const auto row = now[layer].begin() + static_cast<std::ptrdiff_t>(16 * gate);
+    if (is_hard(now, layer, gate)) tried.insert(static_cast<int>(std::max_element(row, row + 16) - row));
+    return is_hard(now, layer, gate) ? 1.0 : 0.0;
+  };
+  logic::Settler settler(m, 0.25, 1);
+  EXPECT_EQ(settler.settled(), 0);
+  settler.follow(2, 0.1, loss);
+  EXPECT_EQ(settler.settled(), 0) << "the loss is too high for anything";
+  settler.follow(0.5, 0.1, loss);
+  for (std::size_t l = 0; l < m.perception().size(); ++l)
+    for (std::size_t g = 0; g < before[l].size() / 16; ++g) EXPECT_TRUE(is_hard(logits_of(m), l, g)) << "perception";
+  const double perception = settler.settled();
+  settler.follow(0.5, 0.1, loss);
+  EXPECT_EQ(settler.settled(), perception);
+  const auto gates = static_cast<double>(m.gate_count());
+  for (int i = 0; i < 70 && settler.settled() < (gates - 1) / gates; ++i) settler.follow(0, 0.1, loss);
+  EXPECT_EQ(settler.settled(), (gates - 1) / gates);
+  const auto now = logits_of(m);
+  EXPECT_TRUE(std::equal(now[layer].begin() + 16, now[layer].begin() + 32, before[layer].begin() + 16)) << "taken back";
+  for (int i = 0; i < 79; ++i) settler.follow(0, 0.1, loss);
+  EXPECT_GE(tried.size(), 4u) << "its other functions as well";
+  for (int i = 0; i < 2 && settler.settled() == (gates - 1) / gates; ++i) settler.follow(0, 0.1, loss);
+  EXPECT_LT(settler.settled(), (gates - 1) / gates) << "some are released where nothing works any more";
 }
 
 bool have(const char* program) {

@@ -128,4 +128,32 @@ struct PolishOptions {
 std::int64_t polish(const Automaton& automaton, const std::function<std::int64_t(const Circuit&)>& errors,
                     const PolishOptions& options = {});
 
+/// Makes gates hard for good while training goes on, the surest first: their other functions are out of reach, and the
+/// rest of the gates learn to do with them. What does not work is taken back, and tried later with the gate's next
+/// likely function; the more works, the more gates are tried at once. Where nothing works any more, some hard gates
+/// become mixtures again.
+class Settler {
+ public:
+  /// At most this share of the gates at once.
+  Settler(const Automaton& automaton, double share, std::uint64_t seed);
+  /// To be called after each update with its loss. What has a loss below `low` works.
+  void follow(double loss, double low, const std::function<double()>& loss_now);
+  /// The share of gates that are hard for good.
+  double settled() const;
+  /// What is tried next depends on this: for checkpoints.
+  const State& memory() const { return memory_; }
+
+ private:
+  struct Gates;
+  bool settle_perception(Gates& gates);
+  bool settle_surest(Gates& gates, double low, const std::function<double()>& loss_now);
+  void release_some(Gates& gates);
+
+  std::vector<State> layers_;
+  std::size_t perception_;  // the first layers
+  State memory_;            // see settle.cpp
+  double share_;
+  std::uint64_t seed_;
+};
+
 }  // namespace wr::logic

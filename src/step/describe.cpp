@@ -58,9 +58,8 @@ std::string node_text(const Step::Inside& step, int id, const std::string& remar
   const ir::Node& n = g[id];
   const std::string op(ir::definition(n.op).name);
   const std::string spec = n.op == ir::Op::einsum ? " " + n.attrs.text : "";
-  std::string line =
-      fmt::format("    {:<14} {} = {}{}({}){}{}", op, fmt::format("%{}{}", id, to_string(n.spec.shape)), op, spec,
-                  operands_text(g, n), place_text(step, id), remark);
+  std::string line = fmt::format("    {:<14} {} = {}{}({}){}{}", op, fmt::format("%{}{}", id, to_string(n.spec.shape)),
+                                 op, spec, operands_text(g, n), place_text(step, id), remark);
   return fmt::format("{:<100} {}{}{}\n", line, n.gradient ? "(gradient of " : "", to_string(n.where),
                      n.gradient ? ")" : "");
 }

@@ -67,7 +67,8 @@ void gates(const GatesParams& p, void* const* ptr, int64_t) {
   }
 }
 
-// ---- gradients: one walk over the gates that reads a, b and g once ---------------------------------------------------
+// ---- gradients: one walk over the gates that reads a, b and g once
+// ---------------------------------------------------
 
 /// Adds up the 128-bit blocks of a vector.
 template <class V>
@@ -181,8 +182,7 @@ void walk_back(const GatesParams& p, const T* HWY_RESTRICT x, const T* HWY_RESTR
       for (; j + lanes <= p.cells; j += lanes) back(Whole<D>{d}, j);
       if (j < p.cells) back(First<D>{d, static_cast<std::size_t>(p.cells - j)}, j);
     }
-    if constexpr (kByC)
-      store_sums(back.sum, dc + 4 * turn->row, p.accumulate || !(turn->first & GateTurn::kOfRow));
+    if constexpr (kByC) store_sums(back.sum, dc + 4 * turn->row, p.accumulate || !(turn->first & GateTurn::kOfRow));
   }
   if constexpr (kByX)
     for (int64_t i = 0; i < p.idle_wires; ++i) std::fill_n(dx + p.idle[i] * p.dx_stride, p.cells, T(0));

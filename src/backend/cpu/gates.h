@@ -14,7 +14,7 @@ namespace wr::cpu {
 /// the sum of its gradients are still at hand.
 struct GateTurn {
   static constexpr std::int32_t kOfA = 1, kOfB = 2, kOfRow = 4;
-  std::int32_t a, b;   // wires
+  std::int32_t a, b;  // wires
   std::int32_t gate;
   std::int32_t row;    // of the coefficients
   std::int32_t first;  // the sums that begin here, others go on
@@ -34,8 +34,8 @@ struct GatesParams {
 using GatesKernel = void (*)(const GatesParams& params, void* const* ptr, std::int64_t row0);  // row0 is ignored
 
 enum class GateKernel {
-  forward,            // out[gate] = c0 + c1 a + c2 b + c3 ab. ptr: out, x, coefficients
-  grad_x,             // dx[wire] = the sum over its readers of g (c1 + c3 b) or g (c2 + c3 a). ptr: dx, x, coefficients, g
+  forward,  // out[gate] = c0 + c1 a + c2 b + c3 ab. ptr: out, x, coefficients
+  grad_x,   // dx[wire] = the sum over its readers of g (c1 + c3 b) or g (c2 + c3 a). ptr: dx, x, coefficients, g
   grad_coefficients,  // dc[row] = the sums over cells and over the row's gates of g, ga, gb, gab. ptr: dc, x, g
   grad_both,          // ptr: dx, x, coefficients, g, dc. The same bits as one by one
 };
