@@ -60,6 +60,7 @@ bench: build  ## windrow bench; CASES="..." for some
 	build/windrow bench $(CASES)
 
 bench-peers: build  ## beside PyTorch, JAX and others (installs them into bench/peers/venv); CASES="..." for some
+	@scripts/install-deps.sh python3-venv
 	bench/peers/run $(CASES)
 
 guard: build  ## instruction counts of the main steps against bench/instructions.json

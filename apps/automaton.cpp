@@ -91,7 +91,7 @@ void AutomatonRun::begin() {
                                                               .weight_decay = settings_.weight_decay,
                                                               .clip = {.value = settings_.clip}});
   settler_.reset();
-  if (settings_.settle > 0) settler_ = std::make_unique<logic::Settler>(automaton_, settings_.settle, settings_.seed);
+  if (settings_.settle > 0) settler_ = std::make_unique<logic::Settler>(automaton_, settings_.settle);
   sums_.clear();
   for (const State& p : automaton_.parameters())
     if (settings_.accumulate > 1) sums_.emplace_back(Array::zeros(p.shape(), p.spec().dtype), "sum." + p.name());
@@ -242,12 +242,19 @@ double AutomatonRun::soft_error() {
          static_cast<double>(b.target.count());
 }
 
-double AutomatonRun::hard_share() const { return settler_ ? settler_->settled() : hardness_; }
+double AutomatonRun::hard_share() const { return std::max(hardness_, settler_ ? settler_->settled() : 0); }
 
 bool AutomatonRun::is_hopeless() const {
   const std::int64_t made = done_ - begun_;
   if (settings_.attempt == 0 || made < settings_.attempt) return false;
-  return last_hard_ > kClose || made >= 2 * settings_.attempt;
+  if (last_hard_ > kClose) return true;
+  double lately = 1, before = 1;  // the least hard loss
+  for (const LossPoint& p : history_)
+    if (p.update > begun_) {
+      double& least = p.update > done_ - settings_.attempt / 3 ? lately : before;
+      least = std::min(least, p.hard);
+    }
+  return lately > 0.9 * before;
 }
 
 /// Another wiring, new logits: whether a run succeeds depends on both.
@@ -271,7 +278,8 @@ void AutomatonRun::follow(double error) {
   } else {
     hardness_ = std::max(settings_.hard, hardness_ - settings_.harden);
   }
-  if (settler_) settler_->follow(error, settings_.solved, [&] { return soft_error(); });
+  if (settler_ && (settings_.harden == 0 || hardness_ >= kHardest))
+    settler_->follow(error, settings_.solved, [&] { return soft_error(); });
   // Sharpened logits move as fast as before; the more gates are hard, the slower.
   adam_->set_lr(settings_.lr * (1 - 0.75 * hard_share()) / sharpness_);
 }

@@ -25,6 +25,17 @@ BitGrids bits_of(const Array& states, const AutomatonSettings& s, std::int64_t f
   return bits;
 }
 
+/// [channels, cells] of a single grid.
+logic::BitGrid bit_grid_of(const Array& states, const AutomatonSettings& s) {
+  const Array values = states.astype(DType::f32);
+  const float* value = values.data<float>();
+  logic::BitGrid grid(states.size(0), s.height, s.width);
+  for (std::int64_t c = 0; c < states.size(0); ++c)
+    for (std::int64_t y = 0; y < s.height; ++y)
+      for (std::int64_t x = 0; x < s.width; ++x) grid.set(c, y, x, *value++ > 0.5f);
+  return grid;
+}
+
 /// Each bit is 1 with this probability.
 std::uint64_t random_bits(double probability, rl::Rng& rng) {
   std::uint64_t word = 0;
@@ -39,6 +50,10 @@ AutomatonExam::AutomatonExam(const AutomatonTask& task, const AutomatonSettings&
   const bool repeat = settings.fire < 1;  // one start goes many ways
   const std::int64_t all = repeat || task.all_grids() == 0 ? kGrids : task.all_grids();
   const auto batch = task.all_grids() == all ? task.all() : task.batch(number, all);
+  if (all == 1) {
+    one_ = {bit_grid_of(batch.start, settings), bit_grid_of(batch.target, settings)};
+    return;
+  }
   for (std::int64_t first = 0; first < all; first += kGrids) {
     const auto count = std::min(kGrids, all - first);
     grids_.push_back({bits_of(batch.start, settings, first, count), bits_of(batch.target, settings, first, count),
@@ -62,6 +77,17 @@ AutomatonExam::Wrong AutomatonExam::count(const logic::Circuit& circuit) const {
   logic::BitAutomaton automaton(logic::without_unseen_channels(circuit, target_channels_));
   const Border border = border_of(settings_);
   Wrong wrong;
+  if (one_) {
+    logic::BitGrid now = one_->start, next = now;
+    for (std::int64_t step = 0; step < settings_.steps; ++step) {
+      automaton.step(now, next, border);
+      std::swap(now, next);
+    }
+    for (std::int64_t c = 0; c < target_channels_; ++c)
+      for (std::int64_t y = 0; y < settings_.height; ++y)
+        for (std::int64_t x = 0; x < settings_.width; ++x) wrong.last += now.get(c, y, x) != one_->target.get(c, y, x);
+    return wrong;
+  }
   for (const Grids& g : grids_) {
     BitGrids now = g.start, next = now;
     for (std::int64_t step = 0; step < settings_.steps; ++step) {

@@ -1,6 +1,8 @@
 // What an automaton's hard circuit gets wrong, on many grids at once.
 #pragma once
 
+#include <optional>
+
 #include "apps/automaton.h"
 
 namespace wr::apps {
@@ -19,6 +21,9 @@ class AutomatonExam {
     logic::BitGrids start, target;
     std::uint64_t used;  // bits that are grids
   };
+  struct OneGrid {
+    logic::BitGrid start, target;
+  };
   struct Wrong {
     std::int64_t last = 0, before = 0;  // after the last step, and after three quarters of the steps
   };
@@ -30,6 +35,7 @@ class AutomatonExam {
   std::int64_t target_channels_;
   bool settles_;  // any start leads to the same end
   std::vector<Grids> grids_;
+  std::optional<OneGrid> one_;  // instead of them
   std::vector<std::vector<std::uint64_t>> fires_;  // for each step, of each cell: the grids in which it changes
 };
 

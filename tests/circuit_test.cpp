@@ -192,7 +192,7 @@ TEST(CircuitSettler, SettlesAllButWhatDoesNotWork) {
     if (is_hard(now, layer, gate)) tried.insert(static_cast<int>(std::max_element(row, row + 16) - row));
     return is_hard(now, layer, gate) ? 1.0 : 0.0;
   };
-  logic::Settler settler(m, 0.25, 1);
+  logic::Settler settler(m, 0.25);
   EXPECT_EQ(settler.settled(), 0);
   settler.follow(2, 0.1, loss);
   EXPECT_EQ(settler.settled(), 0) << "the loss is too high for anything";
@@ -207,10 +207,11 @@ TEST(CircuitSettler, SettlesAllButWhatDoesNotWork) {
   EXPECT_EQ(settler.settled(), (gates - 1) / gates);
   const auto now = logits_of(m);
   EXPECT_TRUE(std::equal(now[layer].begin() + 16, now[layer].begin() + 32, before[layer].begin() + 16)) << "taken back";
-  for (int i = 0; i < 79; ++i) settler.follow(0, 0.1, loss);
+  for (int i = 0; i < 60; ++i) settler.follow(0, 0.1, loss);
   EXPECT_GE(tried.size(), 4u) << "its other functions as well";
-  for (int i = 0; i < 2 && settler.settled() == (gates - 1) / gates; ++i) settler.follow(0, 0.1, loss);
-  EXPECT_LT(settler.settled(), (gates - 1) / gates) << "some are released where nothing works any more";
+  EXPECT_EQ(settler.settled(), (gates - 1) / gates);
+  for (int i = 0; i < 600 && settler.settled() < 1; ++i) settler.follow(0, 0.1, loss);
+  EXPECT_EQ(settler.settled(), 1) << "more and more is allowed";
 }
 
 bool have(const char* program) {

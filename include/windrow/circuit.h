@@ -118,12 +118,14 @@ class BitAutomaton {
 // ---------------------------------------------------------------------------------------------------------------------
 struct PolishOptions {
   double likely = 0.005;      // functions of at least this probability are tried
-  double any = 0.5;           // share of tries that give a gate which does not just pass a wire any function at all
+  double any = 0.4;           // share of tries that give a gate which does not just pass a wire any function at all
+  double idle = 0.2;          // share of tries that give any gate any function
+  double more = 0.3;          // share of tries that change one gate more, and of these yet another, ...
   std::int64_t tries = 2000;  // at most
   std::uint64_t seed = 1;
 };
 /// Gates that are still mixtures do something else once they are hard. Hill climbing over hard circuits: likely
-/// functions are tried in place of the likeliest, a gate at a time, and kept where `errors` counts no more than before;
+/// functions are tried in place of the likeliest, a gate or a few at a time, and kept where `errors` counts no more than before;
 /// a gate's new function and its old one exchange logits. Ends at 0 errors. Returns how many are left.
 std::int64_t polish(const Automaton& automaton, const std::function<std::int64_t(const Circuit&)>& errors,
                     const PolishOptions& options = {});
@@ -135,7 +137,7 @@ std::int64_t polish(const Automaton& automaton, const std::function<std::int64_t
 class Settler {
  public:
   /// At most this share of the gates at once.
-  Settler(const Automaton& automaton, double share, std::uint64_t seed);
+  Settler(const Automaton& automaton, double share);
   /// To be called after each update with its loss. What has a loss below `low` works.
   void follow(double loss, double low, const std::function<double()>& loss_now);
   /// The share of gates that are hard for good.
@@ -147,13 +149,11 @@ class Settler {
   struct Gates;
   bool settle_perception(Gates& gates);
   bool settle_surest(Gates& gates, double low, const std::function<double()>& loss_now);
-  void release_some(Gates& gates);
 
   std::vector<State> layers_;
   std::size_t perception_;  // the first layers
   State memory_;            // see settle.cpp
   double share_;
-  std::uint64_t seed_;
 };
 
 }  // namespace wr::logic

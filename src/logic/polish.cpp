@@ -41,6 +41,14 @@ std::vector<Choice> working_gates(const Functions& functions) {
   return all;
 }
 
+Choice any_choice(const Functions& functions, Draw& draw) {
+  std::size_t gates = 0, layer = 0;
+  for (const auto& of_layer : functions) gates += of_layer.size();
+  auto gate = static_cast<std::size_t>(draw.below(gates));
+  for (; gate >= functions[layer].size(); ++layer) gate -= functions[layer].size();
+  return {layer, gate, static_cast<int>(draw.below(kFunctions))};
+}
+
 /// Gates of other functions than before: the two logits change places.
 void exchange(const std::vector<State>& layers, const Functions& before, const Functions& now) {
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
@@ -63,17 +71,27 @@ std::int64_t polish(const Automaton& automaton, const std::function<std::int64_t
   const std::vector<Choice> likely = choices(layers, options.likely), any = working_gates(before);
   std::int64_t best = errors(circuit_of(automaton, now));
   Draw draw(options.seed);
+  const auto choose = [&]() -> Choice {
+    const double kind = draw.unit();
+    if (kind < options.idle || (any.empty() && likely.empty())) return any_choice(now, draw);
+    const bool working = likely.empty() || (!any.empty() && kind < options.idle + options.any);
+    const std::vector<Choice>& from = working ? any : likely;
+    return from[static_cast<std::size_t>(draw.below(from.size()))];
+  };
+  std::vector<Choice> before_try;
   for (std::int64_t i = 0; i < options.tries && best > 0; ++i) {
-    const std::vector<Choice>& from = draw.unit() < options.any ? any : likely;
-    if (from.empty()) continue;
-    const Choice& choice = from[static_cast<std::size_t>(draw.below(from.size()))];
-    int& function = now[choice.layer][choice.gate];
-    if (function == choice.function) continue;
-    const int old = std::exchange(function, choice.function);
-    if (const std::int64_t found = errors(circuit_of(automaton, now)); found <= best)
+    before_try.clear();
+    do {
+      const Choice choice = choose();
+      int& function = now[choice.layer][choice.gate];
+      before_try.push_back({choice.layer, choice.gate, function});
+      function = choice.function;
+    } while (draw.unit() < options.more);
+    if (const std::int64_t found = errors(circuit_of(automaton, now)); found <= best) {
       best = found;
-    else
-      function = old;
+      continue;
+    }
+    for (auto old = before_try.rbegin(); old != before_try.rend(); ++old) now[old->layer][old->gate] = old->function;
   }
   exchange(layers, before, now);
   return best;

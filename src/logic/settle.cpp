@@ -1,24 +1,22 @@
 // Gates that become hard one after the other while the others still learn.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 #include <tuple>
 
-#include "logic/draw.h"
 #include "windrow/circuit.h"
 
 namespace wr::logic {
 namespace {
 
-constexpr double kSettled = 200;   // a logit that leaves nothing to the others
-constexpr double kReleased = 6;    // one that leaves a little
-constexpr int kTries = 6;          // an update
-constexpr int kPlaces = 6;         // functions of a gate that are tried, in turn
-constexpr double kRest = 10;       // updates before a gate that was refused is tried again
-constexpr double kNear = 10;       // times the low loss, where perception is settled
-constexpr double kPatience = 80;   // updates without success before gates are released
-constexpr double kRecovery = 400;  // the same while the loss is not low
-constexpr double kReleaseShare = 0.05;
+constexpr double kSettled = 200;  // a logit that leaves nothing to the others
+constexpr int kTries = 6;         // an update
+constexpr int kPlaces = 6;        // functions of a gate that are tried, in turn
+constexpr double kRest = 10;      // updates before a gate that was refused is tried again
+constexpr double kNear = 10;      // times the low loss, where perception is settled
+constexpr double kPatience = 20;  // updates without success before more is allowed
+constexpr double kMore = 1.15;    // times as much
 
 /// The likeliest function, or the next likely, or the next ...
 int function_of(const double* row, int place) {
@@ -39,9 +37,9 @@ void set_row(double* row, int function, double logit) {
 
 }  // namespace
 
-/// A copy of all logits and of the memory, f64 [1 + gates, 3]: first how many gates to try next, updates since
-/// something worked and how often gates were released; then of each gate how often it was refused and how many updates
-/// it is still to rest.
+/// A copy of all logits and of the memory, f64 [1 + gates, 3]: first how many gates to try next, updates since something
+/// worked, and how often more was allowed; then of each gate how often it was refused and how many updates it is still
+/// to rest.
 struct Settler::Gates {
   static constexpr std::int64_t kWidth = 3;
   struct Gate {
@@ -54,7 +52,7 @@ struct Settler::Gates {
     double* of_gate = memory_.mutable_data<double>();
     batch = of_gate;
     idle = of_gate + 1;
-    releases = of_gate + 2;
+    allowed = of_gate + 2;
     for (std::size_t layer = 0; layer < layers.size(); ++layer) {
       logits_.push_back(layers[layer].value().astype(DType::f64).clone());
       double* row = logits_.back().mutable_data<double>();
@@ -73,7 +71,7 @@ struct Settler::Gates {
   }
 
   std::vector<Gate> all;
-  double *batch, *idle, *releases;
+  double *batch, *idle, *allowed;
 
  private:
   std::vector<State>& layers_;
@@ -82,8 +80,8 @@ struct Settler::Gates {
   std::vector<Array> logits_;
 };
 
-Settler::Settler(const Automaton& automaton, double share, std::uint64_t seed)
-    : layers_(automaton.parameters()), perception_(automaton.perception().size()), share_(share), seed_(seed) {
+Settler::Settler(const Automaton& automaton, double share)
+    : layers_(automaton.parameters()), perception_(automaton.perception().size()), share_(share) {
   Array memory = Array::zeros({1 + automaton.gate_count(), Gates::kWidth}, DType::f64);
   memory.mutable_data<double>()[0] = 1;
   memory_ = State(memory, "settle");
@@ -93,13 +91,14 @@ void Settler::follow(double loss, double low, const std::function<double()>& los
   Gates gates(layers_, memory_);
   for (auto& gate : gates.all) *gate.resting = std::max(0.0, *gate.resting - 1);
   if (loss < kNear * low && settle_perception(gates)) return;
+  const double limit = low * std::pow(kMore, *gates.allowed);
+  if (loss >= limit && *gates.batch == 1 && *gates.allowed == 0) return;  // it has yet to learn
   ++*gates.idle;
-  bool worked = loss >= low;
-  for (int i = 0; i < kTries && !worked; ++i) worked = settle_surest(gates, low, loss_now);
-  if (*gates.releases == 0 && loss >= low) *gates.idle = 0;  // it has yet to learn
-  if (*gates.idle < (loss < low ? kPatience : kRecovery)) return;
+  bool worked = loss >= limit;
+  for (int i = 0; i < kTries && !worked; ++i) worked = settle_surest(gates, limit, loss_now);
+  if (*gates.idle < kPatience) return;
   *gates.idle = 0;
-  release_some(gates);
+  ++*gates.allowed;
 }
 
 /// All cells and channels hang on perception: it is hard before the rest, while all other gates can still learn to do
@@ -146,16 +145,6 @@ bool Settler::settle_surest(Gates& gates, double low, const std::function<double
   }
   *gates.batch = std::max(1.0, *gates.batch / 4);
   return false;
-}
-
-void Settler::release_some(Gates& gates) {
-  Draw draw(seed_ + static_cast<std::uint64_t>(++*gates.releases));
-  for (auto& gate : gates.all)
-    if (gate.layer >= perception_ && is_settled(gate.row) && draw.unit() < kReleaseShare) {
-      set_row(gate.row, function_of(gate.row, 0), kReleased);
-      *gate.refused = 0;
-    }
-  gates.put(std::vector<bool>(layers_.size(), true));
 }
 
 double Settler::settled() const {
