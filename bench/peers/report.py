@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes docs/peers.md and its plots from the results of compare.py and cold.py.
+"""Makes docs/peers.md, its plots and the table of README.md from the results of compare.py and cold.py.
 
 usage: report.py RESULTS.json DOCS_FOLDER
 """
@@ -23,6 +23,14 @@ WHAT = {
     "softmax1024": "softmax, 1024 x 1024", "fused_relu_mul_add_tanh1M": "tanh(relu(x) y + 0.5), 1M", "adam1M": "Adam, 1M parameters",
     "sgd1M": "SGD, 1M parameters",
 }
+README = {
+    "dqn_step_b64": "dueling double DQN, layer norm, Huber, Adam", "dqn_act_b1": "the same net on one state",
+    "plain_mlp_144_128_64_6_b64": "MLP 144-128-64-6, MSE, Adam", "plain_mlp_784_128_10_b64": "MLP 784-128-10, MSE, Adam",
+    "mlp_step_b64": "MLP 784-128-10, cross entropy, Adam", "cnn_step_b64": "CNN, two convolutions, 28x28",
+    "dqn_step_w1024_b64": "the DQN step, width 1024 instead of 128", "mlp_step_b4096": "MLP 784-128-10, batch 4096",
+    "matmul1000_f32": "matrix product 1000 x 1000, f32", "adam1M": "Adam on 1M parameters",
+}
+BEGIN, END = "<!-- the table is made by make bench-peers -->\n", "<!-- end of the table -->"
 SWEEPS = [
     ("batch-mlp", "MLP 784-128-10 step, cross entropy, Adam", "batch", [(b, f"mlp_step_b{b}") for b in BATCHES]),
     ("batch-dqn", "Dueling double DQN step, width 128", "batch", [(b, f"dqn_step_b{b}") for b in BATCHES]),
@@ -83,6 +91,20 @@ def plot(title, axis, points, results, peers):
                     for x, y in line]
             out.append(f'<text x="{width - right + 8}" y="{at[peer] + 4:.1f}" fill="{COLOURS[peer]}">{NAMES[peer]}</text>')
     return "".join(out) + "</svg>\n"
+
+
+def put_into_readme(readme, results, whole):
+    """Between the two marks: what was measured, on what, when."""
+    text = readme.read_text()
+    if BEGIN not in text or END not in text:
+        sys.exit(f"report: {readme} has no marks for the table")
+    machine, versions = whole["machine"], whole["versions"]
+    made = (f"{BEGIN}Best microseconds a step, taking turns with the peers on the same machine ({machine['cores']} cores, {machine['cpu']},\n"
+            f"{machine['date']}, {', '.join(versions[p] for p in ('torch', 'jax') if p in versions)}; a peer's figure is its better one of "
+            f"one and {machine['cores']} cores):\n\n"
+            + table("step (batch 64)", README, results, ["windrow", "jax", "torch"], README.get) + "\n")
+    before, rest = text.split(BEGIN, 1)
+    readme.write_text(before + made + END + rest.split(END, 1)[1])
 
 
 def behind(results, cases):
@@ -166,7 +188,8 @@ array that exists; JAX returns a new one.
     if reasons.exists():
         out.append("\n" + reasons.read_text().strip())
     (docs / "peers.md").write_text("\n".join(out) + "\n")
-    print(f"wrote {docs}/peers.md")
+    put_into_readme(docs.parent / "README.md", results, whole)
+    print(f"wrote {docs}/peers.md and the table of README.md")
 
 
 if __name__ == "__main__":

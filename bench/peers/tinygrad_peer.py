@@ -80,8 +80,8 @@ def dqn_step(sizes, batch):
         y = (reward + 0.99 * not_done * target(s2).gather(1, best)[:, 0]).detach()
         return (huber(q, y) * weight).mean()
 
-    ones = tensor(np.ones(batch, np.float32))
-    return trainer(online, loss, states(batch), states(batch), integers(6, batch, 1), normal(batch), ones, ones)
+    not_done, weight = (tensor(np.ones(batch, np.float32)) for _ in range(2))  # two: TinyJit refuses one tensor twice
+    return trainer(online, loss, states(batch), states(batch), integers(6, batch, 1), normal(batch), not_done, weight)
 
 
 def dqn_act(sizes, batch):
