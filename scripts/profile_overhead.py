@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What profiling costs: cases timed with and without WINDROW_PROFILE, in turns, best of all rounds.
+"""What profiling costs: cases timed with and without WINDROW_PROFILE on one core, in turns, best of all rounds.
 
 usage: scripts/profile_overhead.py [--rounds N] [CASE ...]
 """
@@ -20,7 +20,8 @@ def best_us(case, profile):
     env.pop("WINDROW_PROFILE", None)
     if profile:
         env["WINDROW_PROFILE"] = profile
-    done = subprocess.run([ROOT / "build/windrow", "bench", "--json", case], env=env, capture_output=True, text=True)
+    core = str(min(os.sched_getaffinity(0)))
+    done = subprocess.run(["taskset", "-c", core, ROOT / "build/windrow", "bench", "--threads", "1", "--json", case], env=env, capture_output=True, text=True)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode != 0 or not lines:
         sys.exit(f"profile_overhead: windrow bench {case} failed:\n{done.stderr}")
@@ -29,7 +30,7 @@ def best_us(case, profile):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--rounds", type=int, default=6)
+    options.add_argument("--rounds", type=int, default=12)
     options.add_argument("cases", nargs="*", default=CASES)
     given = options.parse_args()
     print(f"{'case':32}{'off us':>12}{'on us':>12}{'overhead':>10}")

@@ -58,7 +58,7 @@ def main():
     arguments.add_argument("--windrow", default=str(ROOT / "build" / "windrow"))
     options = arguments.parse_args()
     # Each with what a user installs to train: the optimiser library too.
-    packages = {"torch": ["torch", "numpy"], "jax": ["jax", "optax"], "mlx": ["mlx"], "tinygrad": ["tinygrad", "numpy"]}
+    packages = {"torch": ["torch", "numpy"], "jax": ["jax", "optax"], "mlx": ["mlx", "mlx-cpu"], "tinygrad": ["tinygrad", "numpy"]}
     rows = {}
     windrow = [once([options.windrow, "bench", "--once", CASE]) for _ in range(options.rounds)]
     rows["windrow"] = {"seconds": min(r[0] for r in windrow), "peak_mb": min(r[1] for r in windrow),
