@@ -64,14 +64,18 @@ double flops(const ir::Graph& graph, int id) {
   return elements;
 }
 
+/// With few rows, what does not stay near the core takes as long as it takes to come.
+constexpr double kNearBytes = 256 << 10;
+
 double work_ns(const ir::Graph& graph, int id) {
   const ir::Node& node = graph[id];
   if (ir::is_leaf(node.op) || ir::is_view(node.op)) return 0;
   const double wide = node.spec.dtype == DType::f64 ? 2 : 1;
-  if (node.op == Op::einsum) {  // with few rows, its weights come through once from L2
+  if (node.op == Op::einsum) {
     double bytes = 0;
     for (int in : node.inputs) bytes += static_cast<double>(graph[in].spec.shape.count()) * 4 * wide;
-    return 30 + std::max(wide * einsum_flops(graph, node) / 150, bytes / 200);
+    const double arithmetic = wide * einsum_flops(graph, node) / 150;
+    return 30 + (bytes > kNearBytes ? std::max(arithmetic, bytes / 200) : arithmetic);
   }
   double elements = static_cast<double>(node.spec.shape.count());
   for (int in : node.inputs) elements = std::max(elements, static_cast<double>(graph[in].spec.shape.count()));
