@@ -4,7 +4,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 GENERATOR := $(shell command -v ninja >/dev/null && echo -G Ninja)
-SOURCES = $(shell find include src cli bench apps tests examples -name '*.h' -o -name '*.cpp' -o -name '*.def' 2>/dev/null)
+SOURCES = $(shell find include src cli bench apps tests examples -name venv -prune -o '(' -name '*.h' -o -name '*.cpp' -o -name '*.def' ')' -print 2>/dev/null)
 
 # Configures a folder only once, so that a generator chosen by hand stays.
 define configure

@@ -35,7 +35,7 @@ class AutomatonExam {
   std::int64_t target_channels_;
   bool settles_;  // any start leads to the same end
   std::vector<Grids> grids_;
-  std::optional<OneGrid> one_;  // instead of them
+  std::optional<OneGrid> one_;                     // instead of them
   std::vector<std::vector<std::uint64_t>> fires_;  // for each step, of each cell: the grids in which it changes
 };
 

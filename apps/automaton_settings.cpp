@@ -192,8 +192,9 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
   s.harden = ours.harden;
   s.restore = ours.restore;
   s.polish = ours.polish;
-  if (task == "checkerboard" || task == "checkerboard-async") s.updates = 2000;
+  if (task == "checkerboard-async") s.updates = 3000;
   if (task == "checkerboard") {
+    s.updates = 2000;
     s.attempt = 450;
     s.lr = 0.1;
   }

@@ -125,8 +125,8 @@ struct PolishOptions {
   std::uint64_t seed = 1;
 };
 /// Gates that are still mixtures do something else once they are hard. Hill climbing over hard circuits: likely
-/// functions are tried in place of the likeliest, a gate or a few at a time, and kept where `errors` counts no more than before;
-/// a gate's new function and its old one exchange logits. Ends at 0 errors. Returns how many are left.
+/// functions are tried in place of the likeliest, a gate or a few at a time, and kept where `errors` counts no more
+/// than before; a gate's new function and its old one exchange logits. Ends at 0 errors. Returns how many are left.
 std::int64_t polish(const Automaton& automaton, const std::function<std::int64_t(const Circuit&)>& errors,
                     const PolishOptions& options = {});
 

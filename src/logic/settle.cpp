@@ -37,9 +37,9 @@ void set_row(double* row, int function, double logit) {
 
 }  // namespace
 
-/// A copy of all logits and of the memory, f64 [1 + gates, 3]: first how many gates to try next, updates since something
-/// worked, and how often more was allowed; then of each gate how often it was refused and how many updates it is still
-/// to rest.
+/// A copy of all logits and of the memory, f64 [1 + gates, 3]: first how many gates to try next, updates since
+/// something worked, and how often more was allowed; then of each gate how often it was refused and how many updates it
+/// is still to rest.
 struct Settler::Gates {
   static constexpr std::int64_t kWidth = 3;
   struct Gate {
