@@ -218,29 +218,29 @@ AutomatonRun::Look AutomatonRun::look(int batches) {
   return found;
 }
 
-/// One update; the mean squared error of its batches.
-double AutomatonRun::run_update() {
+/// A step on a batch, as sharp and as hard as gates are now; the sum of its squared errors.
+double AutomatonRun::error_of(Step& step, std::int64_t batch) {
+  const auto b = task_.batch(static_cast<std::uint64_t>(batch), settings_.batch);
   const Array sharpness = Array::full({}, sharpness_, dtype_of(settings_));
   const Array hardness = Array::full({}, hardness_, dtype_of(settings_));
-  double sum = 0, count = 0;
-  for (std::int64_t i = 0; i < settings_.accumulate; ++i) {
-    const auto b = task_.batch(static_cast<std::uint64_t>(done_ * settings_.accumulate + i), settings_.batch);
-    sum += train_(b.start, b.target, sharpness, hardness)[0].astype(DType::f64).item<double>();
-    count += static_cast<double>(b.target.count());
-  }
+  return step(b.start, b.target, sharpness, hardness)[0].astype(DType::f64).item<double>();
+}
+
+double AutomatonRun::cells_a_batch() const {
+  return static_cast<double>(task_.target_channels() * settings_.batch * settings_.height * settings_.width);
+}
+
+/// One update; the mean squared error of its batches.
+double AutomatonRun::run_update() {
+  double sum = 0;
+  for (std::int64_t i = 0; i < settings_.accumulate; ++i) sum += error_of(train_, done_ * settings_.accumulate + i);
   if (settings_.accumulate > 1) apply_();
   ++done_;
-  return sum / count;
+  return sum / (static_cast<double>(settings_.accumulate) * cells_a_batch());
 }
 
 /// The mean squared error of the next update's first batch.
-double AutomatonRun::soft_error() {
-  const auto b = task_.batch(static_cast<std::uint64_t>(done_ * settings_.accumulate), settings_.batch);
-  const Array sharpness = Array::full({}, sharpness_, dtype_of(settings_));
-  const Array hardness = Array::full({}, hardness_, dtype_of(settings_));
-  return soft_(b.start, b.target, sharpness, hardness)[0].astype(DType::f64).item<double>() /
-         static_cast<double>(b.target.count());
-}
+double AutomatonRun::soft_error() { return error_of(soft_, done_ * settings_.accumulate) / cells_a_batch(); }
 
 double AutomatonRun::hard_share() const { return std::max(hardness_, settler_ ? settler_->settled() : 0); }
 

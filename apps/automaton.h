@@ -138,6 +138,8 @@ class AutomatonRun {
   void compile_steps();
   double run_update();
   void follow(double error);
+  double error_of(Step& step, std::int64_t batch);
+  double cells_a_batch() const;
   double soft_error();
   double hard_share() const;
   bool is_hopeless() const;

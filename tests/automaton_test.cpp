@@ -107,20 +107,26 @@ TEST(AutomatonRun, ResumesBitForBitWhileGatesSettle) {
   EXPECT_GT(std::count(all.begin(), all.end(), 200.0f), 3) << "nothing was settled";
 }
 
+void expect_exam_counts_as_the_network(const AutomatonSettings& s, std::int64_t grids) {
+  const AutomatonTask task(s);
+  const AutomatonRun run(s, 1, 1);
+  const auto batch = task.batch(5, grids);
+  Tensor state(batch.start);
+  for (std::int64_t i = 0; i < s.steps; ++i)
+    state = run.automaton().step(run.automaton().rule(logic::Mode::hard), state, s.height, s.width, border_of(s));
+  const double wrong = eval(sum(cast(ne(slice(state, 0, 0, 1), Tensor(batch.target)), DType::f32))).item<float>();
+  EXPECT_GT(wrong, 0);
+  EXPECT_EQ(static_cast<double>(AutomatonExam(task, s, 5).wrong(logic::circuit_of(run.automaton()))), wrong);
+}
+
 TEST(AutomatonExam, CountsWhatTheHardNetworkGetsWrong) {
   for (const char* border : {"zero", "wrap"}) {
     AutomatonSettings s = small_settings();
     s.border = border;
     s.noise = 3;
-    const AutomatonTask task(s);
-    const AutomatonRun run(s, 1, 1);
-    const auto batch = task.batch(5, 64);
-    Tensor state(batch.start);
-    for (std::int64_t i = 0; i < s.steps; ++i)
-      state = run.automaton().step(run.automaton().rule(logic::Mode::hard), state, s.height, s.width, border_of(s));
-    const double wrong = eval(sum(cast(ne(slice(state, 0, 0, 1), Tensor(batch.target)), DType::f32))).item<float>();
-    EXPECT_GT(wrong, 0);
-    EXPECT_EQ(static_cast<double>(AutomatonExam(task, s, 5).wrong(logic::circuit_of(run.automaton()))), wrong);
+    expect_exam_counts_as_the_network(s, 64);
+    s.task = "pattern";  // a single grid
+    expect_exam_counts_as_the_network(s, 1);
   }
 }
 

@@ -44,7 +44,6 @@ struct Settler::Gates {
   static constexpr std::int64_t kWidth = 3;
   struct Gate {
     std::size_t layer;
-    std::int64_t index;
     double *row, *refused, *resting;
   };
 
@@ -58,7 +57,7 @@ struct Settler::Gates {
       double* row = logits_.back().mutable_data<double>();
       for (std::int64_t i = 0; i < logits_.back().size(0); ++i, row += kFunctions) {
         of_gate += kWidth;
-        all.push_back({layer, i, row, of_gate, of_gate + 1});
+        all.push_back({layer, row, of_gate, of_gate + 1});
       }
     }
   }

@@ -21,10 +21,6 @@ struct Traffic {
   bool along_vectors = false;  // rows are what vectors run over: strips of whole vectors
 };
 
-double bytes_of(const ir::Graph& g, int id) {
-  return static_cast<double>(g[id].spec.shape.count()) * static_cast<double>(size_of(g[id].spec.dtype));
-}
-
 bool is_gates(Op op) { return op == Op::gates || op == Op::gates_grad_x || op == Op::gates_grad_coefficients; }
 
 /// The most bytes a row that the region's members have made and still need.

@@ -64,6 +64,10 @@ double flops(const ir::Graph& graph, int id) {
   return elements;
 }
 
+double bytes_of(const ir::Graph& g, int id) {
+  return static_cast<double>(g[id].spec.shape.count()) * static_cast<double>(size_of(g[id].spec.dtype));
+}
+
 /// With few rows, what does not stay near the core takes as long as it takes to come.
 constexpr double kNearBytes = 256 << 10;
 
@@ -73,7 +77,7 @@ double work_ns(const ir::Graph& graph, int id) {
   const double wide = node.spec.dtype == DType::f64 ? 2 : 1;
   if (node.op == Op::einsum) {
     double bytes = 0;
-    for (int in : node.inputs) bytes += static_cast<double>(graph[in].spec.shape.count()) * 4 * wide;
+    for (int in : node.inputs) bytes += bytes_of(graph, in);
     const double arithmetic = wide * einsum_flops(graph, node) / 150;
     return 30 + (bytes > kNearBytes ? std::max(arithmetic, bytes / 200) : arithmetic);
   }
