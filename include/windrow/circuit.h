@@ -132,8 +132,8 @@ std::int64_t polish(const Automaton& automaton, const std::function<std::int64_t
 
 /// Makes gates hard for good while training goes on, the surest first: their other functions are out of reach, and the
 /// rest of the gates learn to do with them. What does not work is taken back, and tried later with the gate's next
-/// likely function; the more works, the more gates are tried at once. Where nothing works any more, some hard gates
-/// become mixtures again.
+/// likely function; the more works, the more gates are tried at once. Where nothing works any more, a little more
+/// loss is allowed, so that in the end all gates are hard.
 class Settler {
  public:
   /// At most this share of the gates at once.
