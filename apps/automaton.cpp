@@ -88,6 +88,7 @@ AutomatonRun::AutomatonRun(const AutomatonSettings& settings, int threads, int l
 void AutomatonRun::begin() {
   adam_ = std::make_unique<optim::AdamW>(optim::Adam::Options{.lr = settings_.lr,
                                                               .beta2 = settings_.beta2,
+                                                              .epsilon = settings_.epsilon,
                                                               .weight_decay = settings_.weight_decay,
                                                               .clip = {.value = settings_.clip}});
   settler_.reset();
@@ -98,28 +99,30 @@ void AutomatonRun::begin() {
   compile_steps();
 }
 
-Tensor AutomatonRun::rollout(const logic::Automaton::Rule& rule, const Tensor& start, Recompute recompute) {
+Tensor AutomatonRun::rollout(const logic::Automaton::Rule& rule, logic::Mode mode, const Tensor& start,
+                             Recompute recompute) {
   return repeat(
       static_cast<int>(settings_.steps),
-      [&](int, const std::vector<Tensor>& carried) { return std::vector{next_state(rule, carried[0])}; }, {start},
+      [&](int, const std::vector<Tensor>& carried) { return std::vector{next_state(rule, mode, carried[0])}; }, {start},
       recompute)[0];
 }
 
-Tensor AutomatonRun::next_state(const logic::Automaton::Rule& rule, const Tensor& state) {
+/// Bits need no restoring; it would leave no slopes.
+Tensor AutomatonRun::next_state(const logic::Automaton::Rule& rule, logic::Mode mode, const Tensor& state) {
   Tensor next = automaton_.step(rule, state, settings_.height, settings_.width, border_of(settings_));
-  for (int i = 0; i < settings_.restore; ++i) next = square(next) * (3 - 2 * next);
+  for (int i = 0; i < settings_.restore && mode == logic::Mode::soft; ++i) next = square(next) * (3 - 2 * next);
   return settings_.fire >= 1 ? next : where(random_.bernoulli(settings_.fire, {1, state.size(1)}), next, state);
 }
 
 /// The loss after the last step and, with `early`, that share of it after every step of the second half.
 Tensor AutomatonRun::rollout_loss(const logic::Automaton::Rule& rule, const Tensor& start, const Tensor& target,
                                   Recompute recompute) {
-  if (settings_.early == 0) return loss_of(rollout(rule, start, recompute), target);
+  if (settings_.early == 0) return loss_of(rollout(rule, logic::Mode::soft, start, recompute), target);
   const auto steps = static_cast<int>(settings_.steps);
   const auto carried = repeat(
       steps,
       [&](int i, const std::vector<Tensor>& before) {
-        const Tensor next = next_state(rule, before[0]);
+        const Tensor next = next_state(rule, logic::Mode::soft, before[0]);
         if (2 * i < steps) return std::vector{next, before[1]};
         const Tensor error = square(slice(next, 0, 0, task_.target_channels()) - target);
         const double weight = i + 1 == steps ? 1 - settings_.early : 2 * settings_.early / steps;
@@ -154,15 +157,17 @@ Tensor AutomatonRun::loss_of(const Tensor& last, const Tensor& target) const {
   return sum(square(slice(last, 0, 0, task_.target_channels()) - target));
 }
 
+/// Start and target of so many grids.
+std::vector<Spec> AutomatonRun::specs_of(std::int64_t grids) const {
+  const DType dtype = dtype_of(settings_);
+  const auto cells = grids * settings_.height * settings_.width;
+  return {{dtype, {settings_.channels, cells}}, {dtype, {task_.target_channels(), cells}}};
+}
+
 void AutomatonRun::compile_steps() {
   const DType dtype = dtype_of(settings_);
-  const auto size = settings_.height * settings_.width;
-  auto specs = [&](std::int64_t grids) {
-    return std::vector<Spec>{{dtype, {settings_.channels, grids * size}},
-                             {dtype, {task_.target_channels(), grids * size}},
-                             {dtype, {}},
-                             {dtype, {}}};
-  };
+  std::vector<Spec> specs = specs_of(settings_.batch);
+  specs.insert(specs.end(), 2, Spec{dtype, {}});  // how sharp and how hard
   const Recompute recompute = settings_.memory == "recompute" ? Recompute::yes : Recompute::no;
   const std::vector<State> parameters = automaton_.parameters();
   CompileOptions options{settings_.task, threads_, lanes_};
@@ -177,7 +182,7 @@ void AutomatonRun::compile_steps() {
         for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i].assign(Tensor(sums_[i]) + gradients[i]);
         return std::vector<Tensor>{loss};
       },
-      specs(settings_.batch), options);
+      specs, options);
   options.lanes = lanes_ = train_.facts().lanes;
   if (settings_.accumulate > 1)
     apply_ = compile(
@@ -192,14 +197,15 @@ void AutomatonRun::compile_steps() {
         [&](const std::vector<Tensor>& in) {
           return std::vector<Tensor>{rollout_loss(training_rule(in[2], in[3]), in[0], in[1], Recompute::no)};
         },
-        specs(settings_.batch), options);
+        specs, options);
+  slopes_.reset();
   hard_ = compile(
       [&](const std::vector<Tensor>& in) {
-        const Tensor last = rollout(automaton_.rule(logic::Mode::hard), in[0], Recompute::no);
+        const Tensor last = rollout(automaton_.rule(logic::Mode::hard), logic::Mode::hard, in[0], Recompute::no);
         const Tensor wrong = cast(ne(slice(last, 0, 0, task_.target_channels()), in[1]), dtype);
         return std::vector<Tensor>{loss_of(last, in[1]), sum(wrong)};
       },
-      {specs(look_grids(task_, settings_))[0], specs(look_grids(task_, settings_))[1]}, options);
+      specs_of(look_grids(task_, settings_)), options);
 }
 
 AutomatonRun::Look AutomatonRun::look(int batches) {
@@ -284,12 +290,54 @@ void AutomatonRun::follow(double error) {
   adam_->set_lr(settings_.lr * (1 - 0.75 * hard_share()) / sharpness_);
 }
 
-/// Functions of gates that are still mixtures: those that make the fewest cells wrong, on grids that are not trained
-/// on.
+void AutomatonRun::compile_slopes() {
+  slopes_ = compile(
+      [&](const std::vector<Tensor>& in) {
+        const auto rule = automaton_.rule(logic::Mode::hard);
+        const Tensor last = rollout(rule, logic::Mode::hard, in[0], Recompute::yes);
+        const Tensor shown = slice(last, 0, 0, task_.target_channels());
+        std::vector<Tensor> coefficients = rule.perception;
+        coefficients.insert(coefficients.end(), rule.update.begin(), rule.update.end());
+        const Tensor away = 1 - 2 * in[1], wrong = stop_gradient(abs(shown - in[1]));
+        std::vector<Tensor> results = grad(sum(shown * away), coefficients);
+        for (const Tensor& slope : grad(sum(shown * away * wrong), coefficients)) results.push_back(slope);
+        results.push_back(sum(wrong));
+        return results;
+      },
+      specs_of(look_grids(task_, settings_)), {settings_.task, threads_, lanes_});
+}
+
+logic::PolishExam::Slopes AutomatonRun::slopes(std::uint64_t number) {
+  if (!slopes_) compile_slopes();
+  const auto b = task_.all_grids() > 0 ? task_.all() : task_.batch(number, look_grids(task_, settings_));
+  const auto results = (*slopes_)(b.start, b.target);
+  logic::PolishExam::Slopes slopes;
+  const std::size_t layers = automaton_.parameters().size();
+  for (std::size_t i = 0; i < layers; ++i) {
+    slopes.of_all.push_back(results[i].clone());
+    slopes.of_wrong.push_back(results[layers + i].clone());
+  }
+  slopes.wrong = static_cast<std::int64_t>(results[2 * layers].astype(DType::f64).item<double>());
+  return slopes;
+}
+
+/// Functions of gates that make the fewest cells wrong, on grids that are not trained on.
 void AutomatonRun::polish() {
-  const AutomatonExam exam(task_, settings_, kLookNumbers + static_cast<std::uint64_t>(looks_++));
-  logic::polish(automaton_, [&](const logic::Circuit& circuit) { return exam.badness(circuit); },
-                {.tries = settings_.tries, .seed = settings_.seed + static_cast<std::uint64_t>(done_)});
+  const std::uint64_t number = kLookNumbers + static_cast<std::uint64_t>(looks_++);
+  AutomatonExam exam(task_, settings_, number);
+  logic::polish(automaton_,
+                {[&](const logic::Functions& functions) { return exam.badness(automaton_, functions); },
+                 [&] { return slopes(number); }},
+                {.tries = settings_.tries, .seed = settings_.seed + number});
+}
+
+/// Looks at the hard circuit, and makes it a point of the curve.
+bool AutomatonRun::look_is_exact(AutomatonProgress& progress, const AutomatonWatch& watch) {
+  const Look found = look(kLookBatches);
+  progress.hard = last_hard_ = found.error;
+  history_.push_back({done_, recent_, last_hard_});
+  if (watch.look) watch.look(progress);
+  return found.wrong == 0 && found.error == 0;
 }
 
 Outcome AutomatonRun::train(const AutomatonWatch& watch) {
@@ -299,19 +347,48 @@ Outcome AutomatonRun::train(const AutomatonWatch& watch) {
     follow(run_update());
     seconds_ = before + now() - start;
     const double rate = static_cast<double>(done_ - first) / std::max(1e-9, now() - start);
-    AutomatonProgress p{done_,      settings_.updates, recent_, last_hard_,
-                        sharpness_, hard_share(),      rate,    static_cast<double>(settings_.updates - done_) / rate};
+    AutomatonProgress p{.update = done_,
+                        .updates = settings_.updates,
+                        .search = 0,
+                        .searches = settings_.finish,
+                        .soft = recent_,
+                        .hard = last_hard_,
+                        .sharpness = sharpness_,
+                        .hardness = hard_share(),
+                        .rate = rate,
+                        .seconds_left = static_cast<double>(settings_.updates - done_) / rate};
     const bool near = recent_ < 0.1;
-    const bool ripe = recent_ < settings_.solved && (!settler_ || settler_->settled() == 1);
+    const bool ripe = recent_ < settings_.solved && hard_share() >= settings_.polish_from;
     if (settings_.polish > 0 && ripe && (done_ - begun_) % settings_.polish == 0) polish();
-    if (done_ % (near ? kPointEvery : 5 * kPointEvery) == 0 || done_ == settings_.updates) {
-      const Look found = look(kLookBatches);
-      p.hard = last_hard_ = found.error;
-      history_.push_back({done_, recent_, last_hard_});
-      if (watch.look) watch.look(p);
-      if (found.wrong == 0 && found.error == 0) return Outcome::exact;
-    }
+    const bool look_now = done_ % (near ? kPointEvery : 5 * kPointEvery) == 0 || done_ == settings_.updates;
+    if (look_now && look_is_exact(p, watch)) return Outcome::exact;
     if (is_hopeless() && done_ < settings_.updates) begin_again();
+    if (watch.update) watch.update(p);
+    if (watch.stop && watch.stop()) return Outcome::stopped;
+  }
+  return finish(watch);
+}
+
+/// Searches alone, once gates have learned what they can.
+Outcome AutomatonRun::finish(const AutomatonWatch& watch) {
+  const double start = now(), before = seconds_;
+  const std::int64_t first = searched_;
+  while (searched_ < settings_.finish) {
+    polish();
+    ++searched_;
+    seconds_ = before + now() - start;
+    const double rate = static_cast<double>(searched_ - first) / std::max(1e-9, now() - start);
+    AutomatonProgress p{.update = done_,
+                        .updates = settings_.updates,
+                        .search = searched_,
+                        .searches = settings_.finish,
+                        .soft = recent_,
+                        .hard = last_hard_,
+                        .sharpness = sharpness_,
+                        .hardness = 1,
+                        .rate = rate,
+                        .seconds_left = static_cast<double>(settings_.finish - searched_) / rate};
+    if (look_is_exact(p, watch)) return Outcome::exact;
     if (watch.update) watch.update(p);
     if (watch.stop && watch.stop()) return Outcome::stopped;
   }
@@ -338,7 +415,7 @@ void AutomatonRun::save(const std::string& path) const {
   m["done"] = std::to_string(done_);
   m["restarts"] = std::to_string(restarts_);
   m["so_far"] =
-      fmt::format("{} {} {} {} {} {} {}", begun_, looks_, sharpness_, hardness_, recent_, last_hard_, seconds_);
+      fmt::format("{} {} {} {} {} {} {} {}", begun_, looks_, sharpness_, hardness_, recent_, last_hard_, seconds_, searched_);
   std::string points;
   for (const LossPoint& p : history_) points += fmt::format("{} {} {};", p.update, p.soft, p.hard);
   m["history"] = points;
@@ -352,10 +429,10 @@ void AutomatonRun::load(const std::string& path) {
   if (found == m.end() || done < 0) throw Error(path + ": its metadata does not say how far the run was");
   std::istringstream in(found->second);
   const std::int64_t restarts = restarts_of(m, path);
-  std::int64_t begun = 0, looks = 0;
+  std::int64_t begun = 0, looks = 0, searched = 0;
   double sharpness = 0, hardness = 0, recent = 0, last_hard = 0, seconds = 0;
-  if (!(in >> begun >> looks >> sharpness >> hardness >> recent >> last_hard >> seconds))
-    throw Error(fmt::format("{}: metadata: so_far is '{}', expected seven numbers", path, found->second));
+  if (!(in >> begun >> looks >> sharpness >> hardness >> recent >> last_hard >> seconds >> searched))
+    throw Error(fmt::format("{}: metadata: so_far is '{}', expected eight numbers", path, found->second));
   std::vector<LossPoint> history = history_of(m, path);
   if (restarts != restarts_) {
     automaton_ = logic::Automaton(options_of(settings_, restarts));
@@ -366,6 +443,7 @@ void AutomatonRun::load(const std::string& path) {
   begun_ = begun;
   restarts_ = restarts;
   looks_ = looks;
+  searched_ = searched;
   sharpness_ = sharpness;
   hardness_ = hardness;
   recent_ = recent;

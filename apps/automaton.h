@@ -29,7 +29,7 @@ struct AutomatonSettings {
   std::int64_t channels = 8, kernels = 16;
   std::string kernel_gates = "8,4,2", update_gates;  // layers, "256x10,128,64"
   double fire = 1;                                   // the share of cells that take their new state in each step
-  double lr = 0.05, weight_decay = 0, beta2 = 0.99, clip = 100;
+  double lr = 0.05, weight_decay = 0, beta2 = 0.99, epsilon = 1e-8, clip = 100;
   double pass = 7;            // the logit of pass-through at the start
   double noise = 0;           // deviation of all logits at the start
   double sharpen = 0;         // while the soft loss is low, the sharpness of the softmax grows by this share an update
@@ -40,7 +40,9 @@ struct AutomatonSettings {
   double early = 0;           // share of the loss that is taken after the steps of the second half: converge sooner
   double solved = 0.06;       // what "low" is: the mean squared error
   std::int64_t polish = 50;   // updates between searches for hard gates that work, while the loss is low; 0: never
+  double polish_from = 0;     // the share of hard gates from which on these searches are made
   std::int64_t tries = 2000;  // of a search
+  std::int64_t finish = 0;    // searches after the last update
   std::int64_t attempt = 0;   // updates after which a run that is not nearly exact begins again, wired anew; 0: never
   std::string memory = "recompute";  // or "keep": all activations of all steps
   std::string dtype = "f32";
@@ -83,6 +85,7 @@ class AutomatonTask {
 
 struct AutomatonProgress {
   std::int64_t update, updates;
+  std::int64_t search, searches;  // after the updates
   double soft, hard;  // mean squared error; hard is that of the last look
   double sharpness;   // what logits are multiplied with
   double hardness;    // share of gates that are hard already
@@ -123,18 +126,20 @@ class AutomatonRun {
   const logic::Automaton& automaton() const { return automaton_; }
   const Step& step() const { return train_; }
   std::int64_t updates_done() const { return done_; }
+  std::int64_t searches_done() const { return searched_; }
   std::int64_t restarts() const { return restarts_; }
   double seconds() const { return seconds_; }
   const std::vector<LossPoint>& history() const { return history_; }
 
  private:
-  Tensor rollout(const logic::Automaton::Rule& rule, const Tensor& start, Recompute recompute);
+  Tensor rollout(const logic::Automaton::Rule& rule, logic::Mode mode, const Tensor& start, Recompute recompute);
   Tensor rollout_loss(const logic::Automaton::Rule& rule, const Tensor& start, const Tensor& target,
                       Recompute recompute);
-  Tensor next_state(const logic::Automaton::Rule& rule, const Tensor& state);
+  Tensor next_state(const logic::Automaton::Rule& rule, logic::Mode mode, const Tensor& state);
   logic::Automaton::Rule training_rule(const Tensor& sharpness, const Tensor& hardness) const;
   Tensor loss_of(const Tensor& last, const Tensor& target) const;
   void begin();
+  std::vector<Spec> specs_of(std::int64_t grids) const;
   void compile_steps();
   double run_update();
   void follow(double error);
@@ -144,6 +149,10 @@ class AutomatonRun {
   double hard_share() const;
   bool is_hopeless() const;
   void begin_again();
+  bool look_is_exact(AutomatonProgress& progress, const AutomatonWatch& watch);
+  Outcome finish(const AutomatonWatch& watch);
+  void compile_slopes();
+  logic::PolishExam::Slopes slopes(std::uint64_t number);
   void polish();
   CheckpointStates states() const;
 
@@ -156,7 +165,8 @@ class AutomatonRun {
   int threads_, lanes_;
   std::vector<State> sums_;  // of gradients, when they are accumulated
   Step train_, apply_, soft_, hard_;
-  std::int64_t done_ = 0, begun_ = 0, restarts_ = 0, looks_ = 0;
+  std::optional<Step> slopes_;  // made when it is needed
+  std::int64_t done_ = 0, begun_ = 0, restarts_ = 0, looks_ = 0, searched_ = 0;
   double sharpness_ = 1, hardness_ = 0, recent_ = 0.25, last_hard_ = 1, seconds_ = 0;
   std::vector<LossPoint> history_;
 };

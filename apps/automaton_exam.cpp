@@ -67,8 +67,13 @@ AutomatonExam::AutomatonExam(const AutomatonTask& task, const AutomatonSettings&
       of_step.push_back(random_bits(settings.fire, rng));
 }
 
-std::int64_t AutomatonExam::badness(const logic::Circuit& circuit) const {
-  const Wrong wrong = count(circuit);
+std::int64_t AutomatonExam::badness(const logic::Automaton& automaton, const logic::Functions& functions) {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 27;
+  const AutomatonSettings& s = settings_;
+  if (one_ && !rollout_ && logic::BitRollout::bytes(automaton, s.height, s.width, s.steps) <= kMostBytes)
+    rollout_.emplace(automaton, one_->start, one_->target, s.steps, border_of(s));
+  if (rollout_) return rollout_->wrong(functions);
+  const Wrong wrong = count(logic::circuit_of(automaton, functions));
   if (wrong.last == 0 || !settles_) return wrong.last;
   return 4 * wrong.last + wrong.before;
 }

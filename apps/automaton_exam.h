@@ -13,8 +13,9 @@ class AutomatonExam {
   AutomatonExam(const AutomatonTask& task, const AutomatonSettings& settings, std::uint64_t number);
   /// Wrong cells after the last step.
   std::int64_t wrong(const logic::Circuit& circuit) const { return count(circuit).last; }
-  /// 0 if none is wrong. Else, where any start leads to the same end, settling sooner counts too.
-  std::int64_t badness(const logic::Circuit& circuit) const;
+  /// Of an automaton with these functions: 0 if no cell is wrong. Else, where any start leads to the same end, settling
+  /// sooner counts too.
+  std::int64_t badness(const logic::Automaton& automaton, const logic::Functions& functions);
 
  private:
   struct Grids {
@@ -36,6 +37,7 @@ class AutomatonExam {
   bool settles_;  // any start leads to the same end
   std::vector<Grids> grids_;
   std::optional<OneGrid> one_;                     // instead of them
+  std::optional<logic::BitRollout> rollout_;       // of that one
   std::vector<std::vector<std::uint64_t>> fires_;  // for each step, of each cell: the grids in which it changes
 };
 

@@ -37,7 +37,7 @@ AutomatonSettings settings_for(const Options& o) {
     for (const auto& [name, text] : o.given) {
       AutomatonSettings changed = s;
       set(changed, name, text);
-      if (name != "updates" && to_texts(changed) != to_texts(s))
+      if (name != "updates" && name != "finish" && to_texts(changed) != to_texts(s))
         throw Error(fmt::format("--{} {}: {} was trained with {} {}", name, text, o.resume, name, to_texts(s)[name]));
       s = changed;
     }
@@ -61,9 +61,9 @@ class Printer {
   }
   void look(const AutomatonProgress& p) {
     if (json_)
-      fmt::print(
-          "{{\"update\":{},\"soft\":{},\"hard\":{},\"sharpness\":{},\"hardness\":{},\"updates_per_second\":{:.2f}}}\n",
-          p.update, p.soft, p.hard, p.sharpness, p.hardness, p.rate);
+      fmt::print("{{\"update\":{},\"search\":{},\"soft\":{},\"hard\":{},\"sharpness\":{},\"hardness\":{},\"{}\":{:.2f}}}\n",
+                 p.update, p.search, p.soft, p.hard, p.sharpness, p.hardness,
+                 p.search > 0 ? "searches_per_second" : "updates_per_second", p.rate);
     else if (!line_)
       fmt::print("{}\n", text(p));
     std::fflush(stdout);
@@ -75,6 +75,9 @@ class Printer {
 
  private:
   static std::string text(const AutomatonProgress& p) {
+    if (p.search > 0)
+      return fmt::format("search {}/{}  hard loss {:.5f}  {:.1f} searches/s  {} left", p.search, p.searches, p.hard,
+                         p.rate, clock_text(p.seconds_left));
     return fmt::format(
         "update {}/{}  soft loss {:.5f}  hard loss {:.5f}  sharpness {:.2f}  hard gates {:.0f} %  {:.1f} updates/s  {} "
         "left",
@@ -100,8 +103,9 @@ void print_end(const AutomatonRun& run, Outcome outcome, const Options& o) {
     fmt::print("{{\"seed\":{},\"exact\":{},\"updates\":{},\"restarts\":{},\"seconds\":{:.3f}}}\n", run.settings().seed,
                exact, run.updates_done(), run.restarts(), run.seconds());
   } else {
-    fmt::print("seed {}: {} after {} updates{}, {}\n", run.settings().seed,
+    fmt::print("seed {}: {} after {} updates{}{}, {}\n", run.settings().seed,
                exact ? "the hard circuit is exact" : "not exact", run.updates_done(),
+               run.searches_done() > 0 ? fmt::format(" and {} searches", run.searches_done()) : "",
                run.restarts() > 0 ? fmt::format(" and {} restarts", run.restarts()) : "", duration_text(run.seconds()));
   }
   std::fflush(stdout);
@@ -203,6 +207,7 @@ const Setting kSettings[] = {
     {"lr", "X", "Learning rate"},
     {"weight-decay", "X", "Weight decay"},
     {"beta2", "X", "AdamW's"},
+    {"epsilon", "X", "AdamW's; a small one lets gates that are nearly hard go on learning"},
     {"clip", "X", "Largest element of a gradient; 0: none"},
     {"pass", "X", "Logit of pass-through at the start"},
     {"noise", "X", "Deviation of all logits at the start"},
@@ -215,7 +220,9 @@ const Setting kSettings[] = {
     {"early", "X", "Share of the loss that is taken after every step of the second half: the rule settles sooner"},
     {"solved", "X", "What low is"},
     {"polish", "N", "Updates between searches for hard gates that work, while the loss is low; 0: never"},
+    {"polish-from", "X", "The share of hard gates from which on these searches are made"},
     {"tries", "N", "Circuits that such a search tries"},
+    {"finish", "N", "Such searches after the last update"},
     {"attempt", "N", "Updates after which a run that is not nearly exact begins again, wired anew; 0: never"},
     {"memory", "recompute|keep", "Compute gates again going back, or keep all activations"},
     {"dtype", "f32|f64", "Of states and logits"},

@@ -164,7 +164,7 @@ TEST(CircuitPolish, FindsTheFunctionsThatWork) {
   };
   const std::int64_t before = errors(logic::circuit_of(m));
   ASSERT_GT(before, 0);
-  const std::int64_t left = logic::polish(m, errors, {.tries = 500});
+  const std::int64_t left = logic::polish(m, {errors, {}}, {.tries = 500});
   EXPECT_LT(left, before / 4);
   EXPECT_EQ(errors(logic::circuit_of(m)), left);  // the logits say so now
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -114,6 +115,25 @@ class BitAutomaton {
   std::vector<std::uint64_t> values_;  // of all wires, for some words
 };
 
+/// What hard gates make of one grid in some steps. Asked again with a few other gates, it computes what changes and
+/// nothing else: for searches that try one change after the other.
+class BitRollout {
+ public:
+  BitRollout(const Automaton& automaton, const BitGrid& start, const BitGrid& target, std::int64_t steps,
+             Border border);
+  ~BitRollout();
+  BitRollout(BitRollout&&) noexcept;
+  BitRollout& operator=(BitRollout&&) noexcept;
+  /// Wrong cells of the target's channels after the last step.
+  std::int64_t wrong(const Functions& functions);
+  /// What it takes of memory.
+  static std::int64_t bytes(const Automaton& automaton, std::int64_t height, std::int64_t width, std::int64_t steps);
+
+ private:
+  struct Run;
+  std::unique_ptr<Run> run_;
+};
+
 // ---- after training
 // ---------------------------------------------------------------------------------------------------------------------
 struct PolishOptions {
@@ -124,11 +144,24 @@ struct PolishOptions {
   std::int64_t tries = 2000;  // at most
   std::uint64_t seed = 1;
 };
-/// Gates that are still mixtures do something else once they are hard. Hill climbing over hard circuits: likely
-/// functions are tried in place of the likeliest, a gate or a few at a time, and kept where `errors` counts no more
-/// than before; a gate's new function and its old one exchange logits. Ends at 0 errors. Returns how many are left.
-std::int64_t polish(const Automaton& automaton, const std::function<std::int64_t(const Circuit&)>& errors,
-                    const PolishOptions& options = {});
+/// What polish() asks about a task.
+struct PolishExam {
+  /// How much is wrong with these functions.
+  std::function<std::int64_t(const Functions&)> errors;
+  /// At the automaton's hard gates as they are, the derivatives of the sum of all outputs that should be 0 less those
+  /// that should be 1: for each of automaton.parameters(), [gates, 4] by its coefficients.
+  struct Slopes {
+    std::vector<Array> of_all, of_wrong;  // of all outputs, and of those that are wrong
+    std::int64_t wrong = 0;               // how many that are
+  };
+  std::function<Slopes()> slopes;  // may be empty
+};
+/// Gates that are still mixtures do something else once they are hard. A search among hard circuits: a gate or a few at
+/// a time get other functions, which are kept where no more is wrong than before; a gate's new function and its old one
+/// exchange logits. Slopes tell which changes of one gate promise most, and these are tried first; then likely
+/// functions and some others at random. Where nothing helps, something that mends one cell and breaks a few others is
+/// taken as a new beginning. Ends at 0 errors. Returns how many are left.
+std::int64_t polish(const Automaton& automaton, const PolishExam& exam, const PolishOptions& options = {});
 
 /// Makes gates hard for good while training goes on, the surest first: their other functions are out of reach, and the
 /// rest of the gates learn to do with them. What does not work is taken back, and tried later with the gate's next
