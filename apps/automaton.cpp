@@ -91,8 +91,6 @@ void AutomatonRun::begin() {
                                                               .epsilon = settings_.epsilon,
                                                               .weight_decay = settings_.weight_decay,
                                                               .clip = {.value = settings_.clip}});
-  settler_.reset();
-  if (settings_.settle > 0) settler_ = std::make_unique<logic::Settler>(automaton_, settings_.settle);
   sums_.clear();
   for (const State& p : automaton_.parameters())
     if (settings_.accumulate > 1) sums_.emplace_back(Array::zeros(p.shape(), p.spec().dtype), "sum." + p.name());
@@ -192,12 +190,6 @@ void AutomatonRun::compile_steps() {
           return std::vector<Tensor>{};
         },
         {}, options);
-  if (settler_)
-    soft_ = compile(
-        [&](const std::vector<Tensor>& in) {
-          return std::vector<Tensor>{rollout_loss(training_rule(in[2], in[3]), in[0], in[1], Recompute::no)};
-        },
-        specs, options);
   slopes_.reset();
   hard_ = compile(
       [&](const std::vector<Tensor>& in) {
@@ -245,11 +237,6 @@ double AutomatonRun::run_update() {
   return sum / (static_cast<double>(settings_.accumulate) * cells_a_batch());
 }
 
-/// The mean squared error of the next update's first batch.
-double AutomatonRun::soft_error() { return error_of(soft_, done_ * settings_.accumulate) / cells_a_batch(); }
-
-double AutomatonRun::hard_share() const { return std::max(hardness_, settler_ ? settler_->settled() : 0); }
-
 bool AutomatonRun::is_hopeless() const {
   const std::int64_t made = done_ - begun_;
   if (settings_.attempt == 0 || made < settings_.attempt) return false;
@@ -271,6 +258,7 @@ void AutomatonRun::begin_again() {
   hardness_ = settings_.hard;
   recent_ = 0.25;
   last_hard_ = 1;
+  searched_ = 0;
   automaton_ = logic::Automaton(options_of(settings_, restarts_));
   begin();
 }
@@ -284,111 +272,89 @@ void AutomatonRun::follow(double error) {
   } else {
     hardness_ = std::max(settings_.hard, hardness_ - settings_.harden);
   }
-  if (settler_ && (settings_.harden == 0 || hardness_ >= kHardest))
-    settler_->follow(error, settings_.solved, [&] { return soft_error(); });
   // Sharpened logits move as fast as before; the more gates are hard, the slower.
-  adam_->set_lr(settings_.lr * (1 - 0.75 * hard_share()) / sharpness_);
+  adam_->set_lr(settings_.lr * (1 - 0.75 * hardness_) / sharpness_);
 }
 
-void AutomatonRun::compile_slopes() {
-  slopes_ = compile(
-      [&](const std::vector<Tensor>& in) {
-        const auto rule = automaton_.rule(logic::Mode::hard);
-        const Tensor last = rollout(rule, logic::Mode::hard, in[0], Recompute::yes);
-        const Tensor shown = slice(last, 0, 0, task_.target_channels());
-        std::vector<Tensor> coefficients = rule.perception;
-        coefficients.insert(coefficients.end(), rule.update.begin(), rule.update.end());
-        const Tensor away = 1 - 2 * in[1], wrong = stop_gradient(abs(shown - in[1]));
-        std::vector<Tensor> results = grad(sum(shown * away), coefficients);
-        for (const Tensor& slope : grad(sum(shown * away * wrong), coefficients)) results.push_back(slope);
-        results.push_back(sum(wrong));
-        return results;
-      },
-      specs_of(look_grids(task_, settings_)), {settings_.task, threads_, lanes_});
+logic::PolishExam::Slopes AutomatonRun::slopes() {
+  if (!slopes_)
+    slopes_ = compile(
+        [&](const std::vector<Tensor>& in) {
+          const auto rule = automaton_.rule(logic::Mode::hard);
+          const Tensor last = rollout(rule, logic::Mode::hard, in[0], Recompute::yes);
+          return logic::PolishExam::Slopes::trace(rule, slice(last, 0, 0, task_.target_channels()), in[1]);
+        },
+        specs_of(task_.all_grids()), {settings_.task, threads_, lanes_});
+  const auto all = task_.all();
+  return logic::PolishExam::Slopes((*slopes_)(all.start, all.target));
 }
 
-logic::PolishExam::Slopes AutomatonRun::slopes(std::uint64_t number) {
-  if (!slopes_) compile_slopes();
-  const auto b = task_.all_grids() > 0 ? task_.all() : task_.batch(number, look_grids(task_, settings_));
-  const auto results = (*slopes_)(b.start, b.target);
-  logic::PolishExam::Slopes slopes;
-  const std::size_t layers = automaton_.parameters().size();
-  for (std::size_t i = 0; i < layers; ++i) {
-    slopes.of_all.push_back(results[i].clone());
-    slopes.of_wrong.push_back(results[layers + i].clone());
-  }
-  slopes.wrong = static_cast<std::int64_t>(results[2 * layers].astype(DType::f64).item<double>());
-  return slopes;
-}
-
-/// Functions of gates that make the fewest cells wrong, on grids that are not trained on.
+/// Functions of gates that make the fewest cells wrong, on grids that are not trained on. Where these are but a few of
+/// those there are, their slopes would lead to what works on them alone.
 void AutomatonRun::polish() {
-  const std::uint64_t number = kLookNumbers + static_cast<std::uint64_t>(looks_++);
-  AutomatonExam exam(task_, settings_, number);
-  logic::polish(automaton_,
-                {[&](const logic::Functions& functions) { return exam.badness(automaton_, functions); },
-                 [&] { return slopes(number); }},
-                {.tries = settings_.tries, .seed = settings_.seed + number});
+  AutomatonExam exam(task_, settings_, kLookNumbers + static_cast<std::uint64_t>(looks_++));
+  logic::PolishExam questions{
+      .errors = [&](const logic::Functions& functions) { return exam.badness(automaton_, functions); },
+      .slopes = {},
+      .visible = task_.target_channels()};
+  if (task_.all_grids() > 0 && settings_.fire >= 1) questions.slopes = [&] { return slopes(); };
+  logic::polish(automaton_, questions,
+                {.tries = settings_.tries, .seed = settings_.seed + static_cast<std::uint64_t>(done_ + searched_)});
 }
 
-/// Looks at the hard circuit, and makes it a point of the curve.
-bool AutomatonRun::look_is_exact(AutomatonProgress& progress, const AutomatonWatch& watch) {
-  const Look found = look(kLookBatches);
-  progress.hard = last_hard_ = found.error;
-  history_.push_back({done_, recent_, last_hard_});
-  if (watch.look) watch.look(progress);
-  return found.wrong == 0 && found.error == 0;
+/// Updates until nothing more comes of them, then searches where little is wrong, then another wiring.
+AutomatonRun::Stage AutomatonRun::next_stage() const {
+  const bool at_end = done_ >= settings_.updates;
+  if (searched_ == 0 && !at_end && !is_hopeless()) return Stage::update;
+  if (searched_ < settings_.finish && last_hard_ <= kClose) return Stage::search;
+  return at_end ? Stage::end : Stage::again;
+}
+
+AutomatonProgress AutomatonRun::progress(Stage stage, double rate) const {
+  const auto left = stage == Stage::search ? settings_.finish - searched_ : settings_.updates - done_;
+  return {.update = done_,
+          .updates = settings_.updates,
+          .search = searched_,
+          .searches = settings_.finish,
+          .soft = recent_,
+          .hard = last_hard_,
+          .sharpness = sharpness_,
+          .hardness = hardness_,
+          .rate = rate,
+          .seconds_left = static_cast<double>(left) / rate};
 }
 
 Outcome AutomatonRun::train(const AutomatonWatch& watch) {
-  const double start = now(), before = seconds_;
-  const std::int64_t first = done_;
-  while (done_ < settings_.updates) {
-    follow(run_update());
-    seconds_ = before + now() - start;
-    const double rate = static_cast<double>(done_ - first) / std::max(1e-9, now() - start);
-    AutomatonProgress p{.update = done_,
-                        .updates = settings_.updates,
-                        .search = 0,
-                        .searches = settings_.finish,
-                        .soft = recent_,
-                        .hard = last_hard_,
-                        .sharpness = sharpness_,
-                        .hardness = hard_share(),
-                        .rate = rate,
-                        .seconds_left = static_cast<double>(settings_.updates - done_) / rate};
-    const bool near = recent_ < 0.1;
-    const bool ripe = recent_ < settings_.solved && hard_share() >= settings_.polish_from;
-    if (settings_.polish > 0 && ripe && (done_ - begun_) % settings_.polish == 0) polish();
-    const bool look_now = done_ % (near ? kPointEvery : 5 * kPointEvery) == 0 || done_ == settings_.updates;
-    if (look_now && look_is_exact(p, watch)) return Outcome::exact;
-    if (is_hopeless() && done_ < settings_.updates) begin_again();
-    if (watch.update) watch.update(p);
-    if (watch.stop && watch.stop()) return Outcome::stopped;
-  }
-  return finish(watch);
-}
-
-/// Searches alone, once gates have learned what they can.
-Outcome AutomatonRun::finish(const AutomatonWatch& watch) {
-  const double start = now(), before = seconds_;
-  const std::int64_t first = searched_;
-  while (searched_ < settings_.finish) {
-    polish();
-    ++searched_;
-    seconds_ = before + now() - start;
-    const double rate = static_cast<double>(searched_ - first) / std::max(1e-9, now() - start);
-    AutomatonProgress p{.update = done_,
-                        .updates = settings_.updates,
-                        .search = searched_,
-                        .searches = settings_.finish,
-                        .soft = recent_,
-                        .hard = last_hard_,
-                        .sharpness = sharpness_,
-                        .hardness = 1,
-                        .rate = rate,
-                        .seconds_left = static_cast<double>(settings_.finish - searched_) / rate};
-    if (look_is_exact(p, watch)) return Outcome::exact;
+  struct Pace {
+    double seconds = 1e-9, count = 0;
+  };
+  std::map<Stage, Pace> paces;
+  for (Stage stage = next_stage(); stage != Stage::end; stage = next_stage()) {
+    if (stage == Stage::again) {
+      begin_again();
+      continue;
+    }
+    const double start = now();
+    bool look_now = true;
+    if (stage == Stage::search) {
+      polish();
+      ++searched_;
+    } else {
+      follow(run_update());
+      const bool ripe = recent_ < settings_.solved;
+      if (settings_.polish > 0 && ripe && (done_ - begun_) % settings_.polish == 0) polish();
+      const bool near = recent_ < 0.1;
+      look_now = done_ % (near ? kPointEvery : 5 * kPointEvery) == 0 || done_ == settings_.updates;
+    }
+    const Look found = look_now ? look(kLookBatches) : Look{};
+    if (look_now) history_.push_back({done_, recent_, last_hard_ = found.error});
+    const double took = now() - start;
+    seconds_ += took;
+    Pace& pace = paces[stage];
+    pace = {pace.seconds + took, pace.count + 1};
+    const AutomatonProgress p = progress(stage, pace.count / pace.seconds);
+    if (look_now && watch.look) watch.look(p);
+    if (look_now && found.wrong == 0 && found.error == 0) return Outcome::exact;
     if (watch.update) watch.update(p);
     if (watch.stop && watch.stop()) return Outcome::stopped;
   }
@@ -403,7 +369,6 @@ CheckpointStates AutomatonRun::states() const {
   all.add_group("model", automaton_.parameters());
   all.add_group("optimiser", adam_->states());
   all.add("random", random_.counter());
-  if (settler_) all.add("settle", settler_->memory());
   return all;
 }
 
@@ -414,8 +379,8 @@ void AutomatonRun::save(const std::string& path) const {
   m["lanes"] = std::to_string(train_.facts().lanes);
   m["done"] = std::to_string(done_);
   m["restarts"] = std::to_string(restarts_);
-  m["so_far"] =
-      fmt::format("{} {} {} {} {} {} {} {}", begun_, looks_, sharpness_, hardness_, recent_, last_hard_, seconds_, searched_);
+  m["so_far"] = fmt::format("{} {} {} {} {} {} {} {}", begun_, looks_, sharpness_, hardness_, recent_, last_hard_,
+                            seconds_, searched_);
   std::string points;
   for (const LossPoint& p : history_) points += fmt::format("{} {} {};", p.update, p.soft, p.hard);
   m["history"] = points;

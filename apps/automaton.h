@@ -34,16 +34,14 @@ struct AutomatonSettings {
   double noise = 0;           // deviation of all logits at the start
   double sharpen = 0;         // while the soft loss is low, the sharpness of the softmax grows by this share an update
   double hard = 0;            // share of gates that are hard in an update, drawn anew for each
-  double settle = 0;          // while the loss is low, this share of the gates becomes hard for good an update
   double harden = 0.005;      // while the loss is low, the share of gates that are hard grows by this much an update
   std::int64_t restore = 1;   // times that each step's values are drawn towards 0 and 1, as real gates do
   double early = 0;           // share of the loss that is taken after the steps of the second half: converge sooner
   double solved = 0.06;       // what "low" is: the mean squared error
   std::int64_t polish = 50;   // updates between searches for hard gates that work, while the loss is low; 0: never
-  double polish_from = 0;     // the share of hard gates from which on these searches are made
   std::int64_t tries = 2000;  // of a search
-  std::int64_t finish = 0;    // searches after the last update
-  std::int64_t attempt = 0;   // updates after which a run that is not nearly exact begins again, wired anew; 0: never
+  std::int64_t finish = 0;    // searches at the end of an attempt, and of the run
+  std::int64_t attempt = 0;   // updates after which a run that comes no nearer begins again, wired anew; 0: never
   std::string memory = "recompute";  // or "keep": all activations of all steps
   std::string dtype = "f32";
   std::string picture;  // of pattern and colour: a PNG; empty: the built-in drawing
@@ -85,10 +83,10 @@ class AutomatonTask {
 
 struct AutomatonProgress {
   std::int64_t update, updates;
-  std::int64_t search, searches;  // after the updates
-  double soft, hard;  // mean squared error; hard is that of the last look
-  double sharpness;   // what logits are multiplied with
-  double hardness;    // share of gates that are hard already
+  std::int64_t search, searches;  // at the end
+  double soft, hard;              // mean squared error; hard is that of the last look
+  double sharpness;               // what logits are multiplied with
+  double hardness;                // share of gates that are hard already
   double rate, seconds_left;
 };
 
@@ -145,14 +143,12 @@ class AutomatonRun {
   void follow(double error);
   double error_of(Step& step, std::int64_t batch);
   double cells_a_batch() const;
-  double soft_error();
-  double hard_share() const;
   bool is_hopeless() const;
   void begin_again();
-  bool look_is_exact(AutomatonProgress& progress, const AutomatonWatch& watch);
-  Outcome finish(const AutomatonWatch& watch);
-  void compile_slopes();
-  logic::PolishExam::Slopes slopes(std::uint64_t number);
+  enum class Stage { update, search, again, end };
+  Stage next_stage() const;
+  AutomatonProgress progress(Stage stage, double rate) const;
+  logic::PolishExam::Slopes slopes();
   void polish();
   CheckpointStates states() const;
 
@@ -160,11 +156,10 @@ class AutomatonRun {
   AutomatonTask task_;
   logic::Automaton automaton_;
   std::unique_ptr<optim::AdamW> adam_;
-  std::unique_ptr<logic::Settler> settler_;
   Random random_;
   int threads_, lanes_;
   std::vector<State> sums_;  // of gradients, when they are accumulated
-  Step train_, apply_, soft_, hard_;
+  Step train_, apply_, hard_;
   std::optional<Step> slopes_;  // made when it is needed
   std::int64_t done_ = 0, begun_ = 0, restarts_ = 0, looks_ = 0, searched_ = 0;
   double sharpness_ = 1, hardness_ = 0, recent_ = 0.25, last_hard_ = 1, seconds_ = 0;

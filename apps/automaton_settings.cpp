@@ -77,12 +77,10 @@ const std::vector<Field>& fields() {
       numeric("sharpen", &S::sharpen, 0.0, 1.0),
       numeric("hard", &S::hard, 0.0, 1.0),
       numeric("harden", &S::harden, 0.0, 1.0),
-      numeric("settle", &S::settle, 0.0, 1.0),
       numeric<std::int64_t>("restore", &S::restore, 0, 10),
       numeric("early", &S::early, 0.0, 1.0),
       numeric("solved", &S::solved, 0.0, 1.0),
       numeric<std::int64_t>("polish", &S::polish, 0, 100'000'000),
-      numeric("polish-from", &S::polish_from, 0.0, 1.0),
       numeric<std::int64_t>("tries", &S::tries, 1, 100'000'000),
       numeric<std::int64_t>("finish", &S::finish, 0, 100'000'000),
       numeric<std::int64_t>("attempt", &S::attempt, 0, 100'000'000),
@@ -200,6 +198,18 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
     s.updates = 2000;
     s.attempt = 450;
     s.lr = 0.1;
+  }
+  if (task == "pattern" || task == "colour") {  // all gates nearly hard from the first to the last update
+    s.pass = 14;
+    s.lr = 0.09;
+    s.epsilon = 1e-15;
+    s.harden = 0;
+    s.restore = 0;
+    s.polish = 0;
+    s.attempt = 2000;
+    s.updates = 12'000;
+    s.finish = 8;
+    s.tries = 10'000;
   }
   if (task == "life") {
     s.pass = 8;

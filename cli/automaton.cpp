@@ -61,9 +61,10 @@ class Printer {
   }
   void look(const AutomatonProgress& p) {
     if (json_)
-      fmt::print("{{\"update\":{},\"search\":{},\"soft\":{},\"hard\":{},\"sharpness\":{},\"hardness\":{},\"{}\":{:.2f}}}\n",
-                 p.update, p.search, p.soft, p.hard, p.sharpness, p.hardness,
-                 p.search > 0 ? "searches_per_second" : "updates_per_second", p.rate);
+      fmt::print(
+          "{{\"update\":{},\"search\":{},\"soft\":{},\"hard\":{},\"sharpness\":{},\"hardness\":{},\"{}\":{:.2f}}}\n",
+          p.update, p.search, p.soft, p.hard, p.sharpness, p.hardness,
+          p.search > 0 ? "searches_per_second" : "updates_per_second", p.rate);
     else if (!line_)
       fmt::print("{}\n", text(p));
     std::fflush(stdout);
@@ -213,16 +214,13 @@ const Setting kSettings[] = {
     {"noise", "X", "Deviation of all logits at the start"},
     {"sharpen", "X", "Growth of the sharpness an update while the soft loss is low; 0: none"},
     {"hard", "X", "Share of gates that are hard in an update, drawn anew for each"},
-    {"settle", "X",
-     "Share of the gates that become hard for good an update, the surest first, while the loss is low; 0: none"},
     {"harden", "X", "Growth of the share of gates that are hard an update while the loss is low; 0: none"},
     {"restore", "N", "Times that each step's values are drawn towards 0 and 1, as real gates do"},
     {"early", "X", "Share of the loss that is taken after every step of the second half: the rule settles sooner"},
     {"solved", "X", "What low is"},
     {"polish", "N", "Updates between searches for hard gates that work, while the loss is low; 0: never"},
-    {"polish-from", "X", "The share of hard gates from which on these searches are made"},
     {"tries", "N", "Circuits that such a search tries"},
-    {"finish", "N", "Such searches after the last update"},
+    {"finish", "N", "Such searches when updates come no nearer"},
     {"attempt", "N", "Updates after which a run that is not nearly exact begins again, wired anew; 0: never"},
     {"memory", "recompute|keep", "Compute gates again going back, or keep all activations"},
     {"dtype", "f32|f64", "Of states and logits"},

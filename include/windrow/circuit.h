@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "windrow/logic.h"
+#include "windrow/step.h"
 
 namespace wr::logic {
 
@@ -42,6 +43,9 @@ Circuit circuit_of(const Automaton& automaton, const Functions& functions);
 
 /// An equal circuit without pass-throughs, constants, double negations, equal gates and gates that nothing reads.
 Circuit simplified(const Circuit& circuit);
+/// Of an automaton's circuit: for each wire, whether the first `visible` channels depend on it, if only after many
+/// steps.
+std::vector<bool> seen_wires(const Circuit& circuit, std::int64_t visible);
 /// Of an automaton's circuit: channels that the first `visible` do not depend on, not even over many steps, become 0.
 Circuit without_unseen_channels(const Circuit& circuit, std::int64_t visible);
 /// How many gates there are of each kind ("and", "xor", "not", ...).
@@ -153,8 +157,14 @@ struct PolishExam {
   struct Slopes {
     std::vector<Array> of_all, of_wrong;  // of all outputs, and of those that are wrong
     std::int64_t wrong = 0;               // how many that are
+
+    /// In a trace, what a step is to return: a hard rule, what it made of some start, and what it should have.
+    static std::vector<Tensor> trace(const Automaton::Rule& rule, const Tensor& shown, const Tensor& target);
+    /// From that step's results.
+    explicit Slopes(const Step::Results& results);
   };
   std::function<Slopes()> slopes;  // may be empty
+  std::int64_t visible = 1;        // the first channels, which are looked at
 };
 /// Gates that are still mixtures do something else once they are hard. A search among hard circuits: a gate or a few at
 /// a time get other functions, which are kept where no more is wrong than before; a gate's new function and its old one
@@ -162,31 +172,5 @@ struct PolishExam {
 /// functions and some others at random. Where nothing helps, something that mends one cell and breaks a few others is
 /// taken as a new beginning. Ends at 0 errors. Returns how many are left.
 std::int64_t polish(const Automaton& automaton, const PolishExam& exam, const PolishOptions& options = {});
-
-/// Makes gates hard for good while training goes on, the surest first: their other functions are out of reach, and the
-/// rest of the gates learn to do with them. What does not work is taken back, and tried later with the gate's next
-/// likely function; the more works, the more gates are tried at once. Where nothing works any more, a little more
-/// loss is allowed, so that in the end all gates are hard.
-class Settler {
- public:
-  /// At most this share of the gates at once.
-  Settler(const Automaton& automaton, double share);
-  /// To be called after each update with its loss. What has a loss below `low` works.
-  void follow(double loss, double low, const std::function<double()>& loss_now);
-  /// The share of gates that are hard for good.
-  double settled() const;
-  /// What is tried next depends on this: for checkpoints.
-  const State& memory() const { return memory_; }
-
- private:
-  struct Gates;
-  bool settle_perception(Gates& gates);
-  bool settle_surest(Gates& gates, double low, const std::function<double()>& loss_now);
-
-  std::vector<State> layers_;
-  std::size_t perception_;  // the first layers
-  State memory_;            // see settle.cpp
-  double share_;
-};
 
 }  // namespace wr::logic

@@ -189,29 +189,40 @@ Circuit circuit_of(const Automaton& automaton, const Functions& functions) {
 
 Circuit simplified(const Circuit& circuit) { return Simplifier(circuit).run(); }
 
-Circuit without_unseen_channels(const Circuit& circuit, std::int64_t visible) {
-  Circuit c = simplified(circuit);
-  const auto channels = static_cast<std::size_t>(std::ssize(c.outputs));
-  std::vector<bool> seen(channels, false);
+std::vector<bool> seen_wires(const Circuit& c, std::int64_t visible) {
+  const auto inputs = static_cast<std::size_t>(c.inputs), channels = c.outputs.size();
+  std::vector<bool> seen(channels, false), read;
   for (std::size_t k = 0; k < channels && static_cast<std::int64_t>(k) < visible; ++k) seen[k] = true;
   for (bool changed = true; changed;) {
     changed = false;
-    std::vector<bool> read(static_cast<std::size_t>(c.inputs) + c.gates.size(), false);
+    read.assign(inputs + c.gates.size(), false);
     auto mark = [&](std::int32_t wire) {
       if (wire >= 0) read[static_cast<std::size_t>(wire)] = true;
     };
     for (std::size_t k = 0; k < channels; ++k)
       if (seen[k]) mark(c.outputs[k]);
-    for (std::size_t i = c.gates.size(); i-- > 0;)
-      if (read[static_cast<std::size_t>(c.inputs) + i]) {
-        mark(c.gates[i].a);
-        mark(c.gates[i].b);
-      }
-    for (std::size_t in = 0; in < static_cast<std::size_t>(c.inputs); ++in)
+    for (std::size_t i = c.gates.size(); i-- > 0;) {
+      if (!read[inputs + i]) continue;
+      const Gate& g = c.gates[i];
+      const auto differs = [&](bool a, bool b, bool x, bool y) {
+        return apply(g.function, a, b) != apply(g.function, x, y);
+      };
+      if (differs(false, false, true, false) || differs(false, true, true, true)) mark(g.a);
+      if (differs(false, false, false, true) || differs(true, false, true, true)) mark(g.b);
+    }
+    for (std::size_t in = 0; in < inputs; ++in)
       if (read[in] && !seen[in / 9]) changed = seen[in / 9] = true;
   }
-  for (std::size_t k = 0; k < channels; ++k)
-    if (!seen[k]) c.outputs[k] = kZero;
+  return read;
+}
+
+Circuit without_unseen_channels(const Circuit& circuit, std::int64_t visible) {
+  Circuit c = simplified(circuit);
+  const std::vector<bool> seen = seen_wires(c, visible);
+  for (std::size_t k = 0; k < c.outputs.size(); ++k) {
+    const auto first = seen.begin() + static_cast<std::ptrdiff_t>(9 * k);
+    if (static_cast<std::int64_t>(k) >= visible && std::find(first, first + 9, true) == first + 9) c.outputs[k] = kZero;
+  }
   return simplified(c);
 }
 

@@ -6,6 +6,7 @@
 
 #include "logic/draw.h"
 #include "windrow/circuit.h"
+#include "windrow/ops.h"
 
 namespace wr::logic {
 namespace {
@@ -48,6 +49,25 @@ Choice any_choice(const Functions& functions, Draw& draw) {
   auto gate = static_cast<std::size_t>(draw.below(gates));
   for (; gate >= functions[layer].size(); ++layer) gate -= functions[layer].size();
   return {layer, gate, static_cast<int>(draw.below(kFunctions))};
+}
+
+/// Gates that nothing seen depends on.
+std::vector<Choice> unseen_gates(const Automaton& automaton, const Functions& functions, std::int64_t visible) {
+  const Circuit circuit = circuit_of(automaton, functions);
+  const std::vector<bool> seen = seen_wires(circuit, visible);
+  auto wire = seen.begin() + static_cast<std::ptrdiff_t>(circuit.inputs);
+  std::vector<Choice> unseen;
+  const std::size_t perception = automaton.spread().size();
+  for (std::size_t layer = 0; layer < functions.size(); ++layer) {
+    const std::size_t count =
+        layer < perception ? automaton.spread()[layer].size() : automaton.update()[layer - perception].wiring.size();
+    std::vector<bool> any(functions[layer].size(), false);
+    for (std::size_t i = 0; i < count; ++i, ++wire)
+      if (*wire) any[i % any.size()] = true;
+    for (std::size_t gate = 0; gate < any.size(); ++gate)
+      if (!any[gate]) unseen.push_back({layer, gate, functions[layer][gate]});
+  }
+  return unseen;
 }
 
 /// Gates of other functions than before: the two logits change places.
@@ -101,7 +121,7 @@ struct Promises {
 };
 
 Promises promises(const PolishExam::Slopes& slopes, const Functions& functions) {
-  constexpr double kSurely = 0.5, kMostBroken = 8;
+  constexpr double kSurely = 0.5, kMostBroken = 64;
   const Forecast of_all(slopes.of_all), of_wrong(slopes.of_wrong);
   // What promises more than there is to mend adds up several ways that are one: it says nothing.
   const double most = static_cast<double>(slopes.wrong) + kSurely;
@@ -125,7 +145,8 @@ Promises promises(const PolishExam::Slopes& slopes, const Functions& functions) 
 class Polisher {
  public:
   Polisher(const Automaton& automaton, const PolishExam& exam, const PolishOptions& options)
-      : exam_(exam),
+      : automaton_(automaton),
+        exam_(exam),
         options_(options),
         layers_(automaton.parameters()),
         told_(functions_of(automaton)),
@@ -140,13 +161,16 @@ class Polisher {
   std::int64_t run() {
     for (int rounds = 0; goes_on(); ++rounds) {  // since the last beginning
       const std::int64_t before = left_;
+      if (exam_.slopes) shake();
       const Promises found = look();
-      for (const Choice& choice : found.better) attempt({choice}, left_);
+      for (const Choice& choice : found.better)
+        if (!is_kicked(choice)) attempt({choice}, left_);
       for (int i = 0; i < kWander; ++i) attempt(any_changes(), left_);
       if (left_ < before || !exam_.slopes) continue;
       if (left_ > least_ && rounds >= kRounds) {
         now_ = best_;
         left_ = least_;
+        kicked_.clear();
       } else if (!kick(found.mends)) {
         continue;
       }
@@ -158,10 +182,11 @@ class Polisher {
   }
 
  private:
-  static constexpr int kWander = 300; // tries at random between looks at the slopes
-  static constexpr int kRounds = 4;   // to come back to the fewest errors after something was broken
-  static constexpr int kKicks = 600;  // tries to find what breaks little
+  static constexpr int kWander = 100;  // tries at random between looks at the slopes
+  static constexpr int kRounds = 6;    // to come back to the fewest errors after something was broken
+  static constexpr int kKicks = 200;   // tries to find what breaks little
   static constexpr std::int64_t kBroken = 3;
+  static constexpr double kShaken = 0.2;
 
   bool goes_on() const { return tried_ < options_.tries && least_ > 0; }
 
@@ -171,18 +196,57 @@ class Polisher {
     told_ = now_;
   }
 
+  /// What nobody sees may be anything: new signals for other gates to use.
+  void shake() {
+    const double share = kShaken * draw_.unit();
+    for (const Choice& gate : unseen_gates(automaton_, now_, exam_.visible))
+      if (draw_.unit() < share) now_[gate.layer][gate.gate] = static_cast<int>(draw_.below(kFunctions));
+    if (left_ == least_) best_ = now_;
+  }
+
   Promises look() {
     if (!exam_.slopes) return {};
     tell();
     return promises(exam_.slopes(), now_);
   }
 
+  /// The first that breaks little, or the one that breaks least.
   bool kick(std::vector<Choice> mends) {
+    std::erase_if(mends, [&](const Choice& choice) { return is_kicked(choice); });
     shuffle(mends, Draw(draw_.bits()));
     if (std::ssize(mends) > kKicks) mends.resize(kKicks);
-    for (const Choice& choice : mends)
-      if (attempt({choice}, left_ + kBroken)) return true;
-    return false;
+    const std::int64_t before = left_;
+    std::int64_t fewest = 0;
+    const Choice* found = nullptr;
+    for (const Choice& choice : mends) {
+      if (!goes_on()) return false;
+      const std::int64_t left = errors_with(choice);
+      if (found == nullptr || left < fewest) {
+        found = &choice;
+        fewest = left;
+      }
+      if (fewest <= before + kBroken) break;
+    }
+    if (found == nullptr) return false;
+    attempt({*found}, fewest);
+    kicked_.push_back(*found);
+    return true;
+  }
+
+  std::int64_t errors_with(const Choice& choice) {
+    ++tried_;
+    int& function = now_[choice.layer][choice.gate];
+    const int before = std::exchange(function, choice.function);
+    const std::int64_t found = exam_.errors(now_);
+    function = before;
+    return found;
+  }
+
+  /// What is mended by breaking something else is not to be undone as the next best thing.
+  bool is_kicked(const Choice& choice) const {
+    return std::any_of(kicked_.begin(), kicked_.end(), [&](const Choice& kicked) {
+      return kicked.layer == choice.layer && kicked.gate == choice.gate;
+    });
   }
 
   std::vector<Choice> any_changes() {
@@ -217,22 +281,43 @@ class Polisher {
     }
     left_ = found;
     if (left_ <= least_) {
+      if (left_ < least_) kicked_.clear();
       least_ = left_;
       best_ = now_;
     }
     return true;
   }
 
+  const Automaton& automaton_;
   const PolishExam& exam_;
   const PolishOptions& options_;
   std::vector<State> layers_;
   Functions told_, now_, best_;  // what the automaton has, what is tried, and what leaves the fewest errors
-  std::vector<Choice> likely_, working_;
+  std::vector<Choice> likely_, working_, kicked_;
   std::int64_t left_, least_, tried_ = 0;
   Draw draw_;
 };
 
 }  // namespace
+
+std::vector<Tensor> PolishExam::Slopes::trace(const Automaton::Rule& rule, const Tensor& shown, const Tensor& target) {
+  std::vector<Tensor> coefficients = rule.perception;
+  coefficients.insert(coefficients.end(), rule.update.begin(), rule.update.end());
+  const Tensor away = shown * (1 - 2 * target), wrong = stop_gradient(abs(shown - target));
+  std::vector<Tensor> results = grad(sum(away), coefficients);
+  for (const Tensor& slope : grad(sum(away * wrong), coefficients)) results.push_back(slope);
+  results.push_back(sum(wrong));
+  return results;
+}
+
+PolishExam::Slopes::Slopes(const Step::Results& results) {
+  const std::size_t layers = results.size() / 2;
+  for (std::size_t i = 0; i < layers; ++i) {
+    of_all.push_back(results[i].clone());
+    of_wrong.push_back(results[layers + i].clone());
+  }
+  wrong = std::llround(results[2 * layers].astype(DType::f64).item<double>());
+}
 
 std::int64_t polish(const Automaton& automaton, const PolishExam& exam, const PolishOptions& options) {
   return Polisher(automaton, exam, options).run();

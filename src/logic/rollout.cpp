@@ -175,7 +175,8 @@ struct BitRollout::Run {
     std::vector<bool> needed(inputs + gates.size(), false);
     for (std::size_t c = 0; c < wanted.size(); ++c) needed[static_cast<std::size_t>(circuit.outputs[c])] = true;
     for (std::size_t g = gates.size(); g-- > 0;)
-      if (needed[inputs + g]) needed[static_cast<std::size_t>(gates[g].a)] = needed[static_cast<std::size_t>(gates[g].b)] = true;
+      if (needed[inputs + g])
+        needed[static_cast<std::size_t>(gates[g].a)] = needed[static_cast<std::size_t>(gates[g].b)] = true;
     needed_last.assign(needed.begin() + static_cast<std::ptrdiff_t>(inputs), needed.end());
   }
 
@@ -196,7 +197,8 @@ struct BitRollout::Run {
     }
     std::copy_n(bits, words, old);
     for (std::size_t r = first_reader[wire]; r < first_reader[wire + 1]; ++r) {
-      const Polynomial& f = polynomials[static_cast<std::size_t>(gates[static_cast<std::size_t>(readers[r].gate)].function)];
+      const Polynomial& f =
+          polynomials[static_cast<std::size_t>(gates[static_cast<std::size_t>(readers[r].gate)].function)];
       if ((f.ab | (readers[r].by_a ? f.a : f.b)) != 0) wait(step, readers[r].gate);
     }
     return true;
