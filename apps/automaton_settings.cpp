@@ -208,8 +208,8 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
     s.polish = 0;
     s.attempt = 2000;
     s.updates = 12'000;
-    s.finish = 8;
-    s.tries = 10'000;
+    s.finish = 4;
+    s.tries = 5000;
   }
   if (task == "life") {
     s.pass = 8;

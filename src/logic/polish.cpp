@@ -159,22 +159,19 @@ class Polisher {
         draw_(options.seed) {}
 
   std::int64_t run() {
-    for (int rounds = 0; goes_on(); ++rounds) {  // since the last beginning
+    for (int away = 0; goes_on();) {  // rounds since more is wrong than was
       const std::int64_t before = left_;
       if (exam_.slopes) shake();
       const Promises found = look();
       for (const Choice& choice : found.better)
         if (!is_kicked(choice)) attempt({choice}, left_);
       for (int i = 0; i < kWander; ++i) attempt(any_changes(), left_);
+      away = left_ > least_ ? away + 1 : 0;
       if (left_ < before || !exam_.slopes) continue;
-      if (left_ > least_ && rounds >= kRounds) {
-        now_ = best_;
-        left_ = least_;
-        kicked_.clear();
-      } else if (!kick(found.mends)) {
-        continue;
-      }
-      rounds = 0;
+      if (away < kRounds)
+        kick(found.mends);
+      else
+        go_back();
     }
     now_ = best_;
     tell();
@@ -210,8 +207,14 @@ class Polisher {
     return promises(exam_.slopes(), now_);
   }
 
+  void go_back() {
+    now_ = best_;
+    left_ = least_;
+    kicked_.clear();
+  }
+
   /// The first that breaks little, or the one that breaks least.
-  bool kick(std::vector<Choice> mends) {
+  void kick(std::vector<Choice> mends) {
     std::erase_if(mends, [&](const Choice& choice) { return is_kicked(choice); });
     shuffle(mends, Draw(draw_.bits()));
     if (std::ssize(mends) > kKicks) mends.resize(kKicks);
@@ -219,7 +222,7 @@ class Polisher {
     std::int64_t fewest = 0;
     const Choice* found = nullptr;
     for (const Choice& choice : mends) {
-      if (!goes_on()) return false;
+      if (!goes_on()) return;
       const std::int64_t left = errors_with(choice);
       if (found == nullptr || left < fewest) {
         found = &choice;
@@ -227,10 +230,9 @@ class Polisher {
       }
       if (fewest <= before + kBroken) break;
     }
-    if (found == nullptr) return false;
+    if (found == nullptr) return;
     attempt({*found}, fewest);
     kicked_.push_back(*found);
-    return true;
   }
 
   std::int64_t errors_with(const Choice& choice) {
