@@ -258,7 +258,7 @@ void AutomatonRun::begin_again() {
   hardness_ = settings_.hard;
   recent_ = 0.25;
   last_hard_ = 1;
-  searched_ = 0;
+  searched_ = in_vain_ = 0;
   automaton_ = logic::Automaton(options_of(settings_, restarts_));
   begin();
 }
@@ -306,16 +306,16 @@ void AutomatonRun::polish() {
 AutomatonRun::Stage AutomatonRun::next_stage() const {
   const bool at_end = done_ >= settings_.updates;
   if (searched_ == 0 && !at_end && !is_hopeless()) return Stage::update;
-  if (searched_ < settings_.finish && last_hard_ <= kClose) return Stage::search;
+  if (in_vain_ < settings_.finish && last_hard_ <= kClose) return Stage::search;
   return at_end ? Stage::end : Stage::again;
 }
 
 AutomatonProgress AutomatonRun::progress(Stage stage, double rate) const {
-  const auto left = stage == Stage::search ? settings_.finish - searched_ : settings_.updates - done_;
+  const auto left = stage == Stage::search ? settings_.finish - in_vain_ : settings_.updates - done_;
   return {.update = done_,
           .updates = settings_.updates,
           .search = searched_,
-          .searches = settings_.finish,
+          .searches_left = settings_.finish - in_vain_,
           .soft = recent_,
           .hard = last_hard_,
           .sharpness = sharpness_,
@@ -347,6 +347,7 @@ Outcome AutomatonRun::train(const AutomatonWatch& watch) {
       look_now = done_ % (near ? kPointEvery : 5 * kPointEvery) == 0 || done_ == settings_.updates;
     }
     const Look found = look_now ? look(kLookBatches) : Look{};
+    if (stage == Stage::search) in_vain_ = found.error < last_hard_ ? 0 : in_vain_ + 1;
     if (look_now) history_.push_back({done_, recent_, last_hard_ = found.error});
     const double took = now() - start;
     seconds_ += took;
@@ -379,8 +380,8 @@ void AutomatonRun::save(const std::string& path) const {
   m["lanes"] = std::to_string(train_.facts().lanes);
   m["done"] = std::to_string(done_);
   m["restarts"] = std::to_string(restarts_);
-  m["so_far"] = fmt::format("{} {} {} {} {} {} {} {}", begun_, looks_, sharpness_, hardness_, recent_, last_hard_,
-                            seconds_, searched_);
+  m["so_far"] = fmt::format("{} {} {} {} {} {} {} {} {}", begun_, looks_, sharpness_, hardness_, recent_, last_hard_,
+                            seconds_, searched_, in_vain_);
   std::string points;
   for (const LossPoint& p : history_) points += fmt::format("{} {} {};", p.update, p.soft, p.hard);
   m["history"] = points;
@@ -394,10 +395,10 @@ void AutomatonRun::load(const std::string& path) {
   if (found == m.end() || done < 0) throw Error(path + ": its metadata does not say how far the run was");
   std::istringstream in(found->second);
   const std::int64_t restarts = restarts_of(m, path);
-  std::int64_t begun = 0, looks = 0, searched = 0;
+  std::int64_t begun = 0, looks = 0, searched = 0, in_vain = 0;
   double sharpness = 0, hardness = 0, recent = 0, last_hard = 0, seconds = 0;
-  if (!(in >> begun >> looks >> sharpness >> hardness >> recent >> last_hard >> seconds >> searched))
-    throw Error(fmt::format("{}: metadata: so_far is '{}', expected eight numbers", path, found->second));
+  if (!(in >> begun >> looks >> sharpness >> hardness >> recent >> last_hard >> seconds >> searched >> in_vain))
+    throw Error(fmt::format("{}: metadata: so_far is '{}', expected nine numbers", path, found->second));
   std::vector<LossPoint> history = history_of(m, path);
   if (restarts != restarts_) {
     automaton_ = logic::Automaton(options_of(settings_, restarts));
@@ -409,6 +410,7 @@ void AutomatonRun::load(const std::string& path) {
   restarts_ = restarts;
   looks_ = looks;
   searched_ = searched;
+  in_vain_ = in_vain;
   sharpness_ = sharpness;
   hardness_ = hardness;
   recent_ = recent;

@@ -40,7 +40,7 @@ struct AutomatonSettings {
   double solved = 0.06;       // what "low" is: the mean squared error
   std::int64_t polish = 50;   // updates between searches for hard gates that work, while the loss is low; 0: never
   std::int64_t tries = 2000;  // of a search
-  std::int64_t finish = 0;    // searches at the end of an attempt, and of the run
+  std::int64_t finish = 0;    // searches in a row that may find nothing, when updates come no nearer
   std::int64_t attempt = 0;   // updates after which a run that comes no nearer begins again, wired anew; 0: never
   std::string memory = "recompute";  // or "keep": all activations of all steps
   std::string dtype = "f32";
@@ -83,10 +83,10 @@ class AutomatonTask {
 
 struct AutomatonProgress {
   std::int64_t update, updates;
-  std::int64_t search, searches;  // at the end
-  double soft, hard;              // mean squared error; hard is that of the last look
-  double sharpness;               // what logits are multiplied with
-  double hardness;                // share of gates that are hard already
+  std::int64_t search, searches_left;  // at the end: it goes on while they find something
+  double soft, hard;                   // mean squared error; hard is that of the last look
+  double sharpness;                    // what logits are multiplied with
+  double hardness;                     // share of gates that are hard already
   double rate, seconds_left;
 };
 
@@ -161,7 +161,7 @@ class AutomatonRun {
   std::vector<State> sums_;  // of gradients, when they are accumulated
   Step train_, apply_, hard_;
   std::optional<Step> slopes_;  // made when it is needed
-  std::int64_t done_ = 0, begun_ = 0, restarts_ = 0, looks_ = 0, searched_ = 0;
+  std::int64_t done_ = 0, begun_ = 0, restarts_ = 0, looks_ = 0, searched_ = 0, in_vain_ = 0;
   double sharpness_ = 1, hardness_ = 0, recent_ = 0.25, last_hard_ = 1, seconds_ = 0;
   std::vector<LossPoint> history_;
 };

@@ -208,7 +208,7 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
     s.polish = 0;
     s.attempt = 2000;
     s.updates = 12'000;
-    s.finish = 4;
+    s.finish = 6;
     s.tries = 5000;
   }
   if (task == "life") {

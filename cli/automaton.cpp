@@ -77,8 +77,8 @@ class Printer {
  private:
   static std::string text(const AutomatonProgress& p) {
     if (p.search > 0)
-      return fmt::format("search {}/{}  hard loss {:.5f}  {:.1f} searches/s  {} left", p.search, p.searches, p.hard,
-                         p.rate, clock_text(p.seconds_left));
+      return fmt::format("search {}  hard loss {:.5f}  {:.1f} searches/s  ends after {} more in vain", p.search, p.hard,
+                         p.rate, p.searches_left);
     return fmt::format(
         "update {}/{}  soft loss {:.5f}  hard loss {:.5f}  sharpness {:.2f}  hard gates {:.0f} %  {:.1f} updates/s  {} "
         "left",
@@ -220,7 +220,7 @@ const Setting kSettings[] = {
     {"solved", "X", "What low is"},
     {"polish", "N", "Updates between searches for hard gates that work, while the loss is low; 0: never"},
     {"tries", "N", "Circuits that such a search tries"},
-    {"finish", "N", "Such searches when updates come no nearer"},
+    {"finish", "N", "Such searches in a row that may find nothing, when updates come no nearer"},
     {"attempt", "N", "Updates after which a run that is not nearly exact begins again, wired anew; 0: never"},
     {"memory", "recompute|keep", "Compute gates again going back, or keep all activations"},
     {"dtype", "f32|f64", "Of states and logits"},

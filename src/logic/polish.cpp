@@ -168,7 +168,7 @@ class Polisher {
       for (int i = 0; i < kWander; ++i) attempt(any_changes(), left_);
       away = left_ > least_ ? away + 1 : 0;
       if (left_ < before || !exam_.slopes) continue;
-      if (away < kRounds)
+      if (away < patience_)
         kick(found.mends);
       else
         go_back();
@@ -180,7 +180,7 @@ class Polisher {
 
  private:
   static constexpr int kWander = 100;  // tries at random between looks at the slopes
-  static constexpr int kRounds = 6;    // to come back to the fewest errors after something was broken
+  static constexpr int kRounds = 4;    // at least, to come back to the fewest errors after something was broken
   static constexpr int kKicks = 200;   // tries to find what breaks little
   static constexpr std::int64_t kBroken = 3;
   static constexpr double kShaken = 0.2;
@@ -211,6 +211,7 @@ class Polisher {
     now_ = best_;
     left_ = least_;
     kicked_.clear();
+    patience_ = kRounds << draw_.below(4);
   }
 
   /// The first that breaks little, or the one that breaks least.
@@ -297,6 +298,7 @@ class Polisher {
   Functions told_, now_, best_;  // what the automaton has, what is tried, and what leaves the fewest errors
   std::vector<Choice> likely_, working_, kicked_;
   std::int64_t left_, least_, tried_ = 0;
+  int patience_ = kRounds;
   Draw draw_;
 };
 
