@@ -28,11 +28,11 @@ class Frame {
         right_(plane(0, height, width, width + 1)),
         above_(plane(-1, 0, -1, width + 1)),
         below_(plane(height, height + 1, -1, width + 1)),
-        around_(static_cast<std::size_t>(3 * words_)) {}
+        around_(static_cast<std::size_t>(3 * words_)),
+        made_(static_cast<std::size_t>(words_)) {}
 
   std::int64_t words() const { return words_; }
   const Plane& inside() const { return inside_; }
-  std::int64_t bit(std::int64_t y, std::int64_t x) const { return (y + 1) * stride_ + x + 1; }
 
   Plane plane_of(const BitGrid& grid, std::int64_t channel) const {
     Plane bits(static_cast<std::size_t>(words_));
@@ -60,7 +60,8 @@ class Frame {
 
  private:
   void set(Plane& bits, std::int64_t y, std::int64_t x) const {
-    bits[static_cast<std::size_t>(bit(y, x) / 64)] |= Word{1} << (bit(y, x) % 64);
+    const std::int64_t bit = (y + 1) * stride_ + x + 1;
+    bits[static_cast<std::size_t>(bit / 64)] |= Word{1} << (bit % 64);
   }
   Plane plane(std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) const {
     Plane bits(static_cast<std::size_t>(words_));
@@ -74,18 +75,17 @@ class Frame {
     return at[0] >> bits | (at[1] << 1) << (63 - bits);
   }
   void add_shifted(std::int64_t by, const Plane& where) {
-    Word* middle = around_.data() + words_;
-    std::vector<Word>& made = made_;
-    made.resize(static_cast<std::size_t>(words_));
     for (std::int64_t i = 0; i < words_; ++i)
-      made[static_cast<std::size_t>(i)] = shifted(i, by) & where[static_cast<std::size_t>(i)];
-    for (std::int64_t i = 0; i < words_; ++i) middle[i] |= made[static_cast<std::size_t>(i)];
+      made_[static_cast<std::size_t>(i)] = shifted(i, by) & where[static_cast<std::size_t>(i)];
+    Word* middle = around_.data() + words_;
+    for (std::int64_t i = 0; i < words_; ++i) middle[i] |= made_[static_cast<std::size_t>(i)];
   }
 
   std::int64_t height_, width_, stride_, words_;
   bool wrap_;
   Plane inside_, left_, right_, above_, below_;
-  std::vector<Word> around_, made_;  // zeros, the grid, zeros
+  std::vector<Word> around_;  // zeros, the grid, zeros
+  std::vector<Word> made_;
 };
 
 /// A function as a polynomial modulo 2, each term there (all ones) or not.
@@ -294,8 +294,8 @@ struct BitRollout::Run {
   std::vector<Word> values, made;
   std::vector<Before> log;
   std::vector<std::vector<std::int32_t>> waiting;  // by layer
-  std::vector<std::uint32_t> seen;
-  std::uint32_t look = 1;
+  std::vector<std::uint64_t> seen;
+  std::uint64_t look = 1;
 };
 
 BitRollout::BitRollout(const Automaton& automaton, const BitGrid& start, const BitGrid& target, std::int64_t steps,
