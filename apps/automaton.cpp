@@ -216,25 +216,19 @@ AutomatonRun::Look AutomatonRun::look(int batches) {
   return found;
 }
 
-/// A step on a batch, as sharp and as hard as gates are now; the sum of its squared errors.
-double AutomatonRun::error_of(Step& step, std::int64_t batch) {
-  const auto b = task_.batch(static_cast<std::uint64_t>(batch), settings_.batch);
-  const Array sharpness = Array::full({}, sharpness_, dtype_of(settings_));
-  const Array hardness = Array::full({}, hardness_, dtype_of(settings_));
-  return step(b.start, b.target, sharpness, hardness)[0].astype(DType::f64).item<double>();
-}
-
-double AutomatonRun::cells_a_batch() const {
-  return static_cast<double>(task_.target_channels() * settings_.batch * settings_.height * settings_.width);
-}
-
 /// One update; the mean squared error of its batches.
 double AutomatonRun::run_update() {
-  double sum = 0;
-  for (std::int64_t i = 0; i < settings_.accumulate; ++i) sum += error_of(train_, done_ * settings_.accumulate + i);
+  const Array sharpness = Array::full({}, sharpness_, dtype_of(settings_));
+  const Array hardness = Array::full({}, hardness_, dtype_of(settings_));
+  double sum = 0, count = 0;
+  for (std::int64_t i = 0; i < settings_.accumulate; ++i) {
+    const auto b = task_.batch(static_cast<std::uint64_t>(done_ * settings_.accumulate + i), settings_.batch);
+    sum += train_(b.start, b.target, sharpness, hardness)[0].astype(DType::f64).item<double>();
+    count += static_cast<double>(b.target.count());
+  }
   if (settings_.accumulate > 1) apply_();
   ++done_;
-  return sum / (static_cast<double>(settings_.accumulate) * cells_a_batch());
+  return sum / count;
 }
 
 bool AutomatonRun::is_hopeless() const {

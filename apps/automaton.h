@@ -47,6 +47,8 @@ struct AutomatonSettings {
   std::string picture;  // of pattern and colour: a PNG; empty: the built-in drawing
 };
 std::vector<std::string> automaton_tasks();
+/// Whether a task is to grow a picture, in its own frame and in so many steps.
+bool grows_picture(const std::string& task);
 /// The settings of a task: as published by the inventors, or with what makes training succeed more often.
 enum class Recipe { published, ours };
 AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe = Recipe::ours);
@@ -141,8 +143,6 @@ class AutomatonRun {
   void compile_steps();
   double run_update();
   void follow(double error);
-  double error_of(Step& step, std::int64_t batch);
-  double cells_a_batch() const;
   bool is_hopeless() const;
   void begin_again();
   enum class Stage { update, search, again, end };

@@ -103,6 +103,8 @@ std::vector<std::string> automaton_tasks() {
   return {"life", "checkerboard", "checkerboard-async", "pattern", "colour"};
 }
 
+bool grows_picture(const std::string& task) { return task == "pattern" || task == "colour"; }
+
 Border border_of(const AutomatonSettings& settings) { return settings.border == "wrap" ? Border::wrap : Border::zero; }
 
 /// "256x3,128" is 256, 256, 256, 128.
@@ -199,7 +201,7 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
     s.attempt = 450;
     s.lr = 0.1;
   }
-  if (task == "pattern" || task == "colour") {  // all gates nearly hard from the first to the last update
+  if (grows_picture(task)) {  // all gates nearly hard from the first to the last update
     s.pass = 14;
     s.lr = 0.09;
     s.epsilon = 1e-15;

@@ -139,7 +139,7 @@ void AutomatonShow::damage() {
 std::optional<double> AutomatonShow::right() const {
   const auto height = now_.height(), width = now_.width();
   std::int64_t right = 0;
-  const bool picture = settings_.task == "pattern" || settings_.task == "colour";
+  const bool picture = grows_picture(settings_.task);
   if (picture && (height != settings_.height || width != settings_.width)) return std::nullopt;
   const auto channels = visible_channels(settings_);
   std::vector<float> target;

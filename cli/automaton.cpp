@@ -245,7 +245,7 @@ void add_automaton_tasks(CLI::App& train_command, int& exit_code) {
            std::string("--") + s.name, [o, s](const std::string& text) { o->given[s.name] = text; },
            fmt::format("{} ({})", s.help, defaults.at(s.name)))
           ->type_name(s.type);
-    if (task == "pattern" || task == "colour")
+    if (grows_picture(task))
       c->add_option_function<std::string>(
            "--picture", [o](const std::string& text) { o->given["picture"] = text; },
            "A PNG, made smaller to fit (default: a built-in drawing)")

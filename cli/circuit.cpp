@@ -108,7 +108,7 @@ int run(const RunOptions& o) {
   constexpr int kPause = 12;  // frames of the last step, before a GIF begins again
   const TrainedAutomaton trained = load_automaton(o.file);
   const AutomatonSettings& s = trained.settings;
-  const bool picture = s.task == "pattern" || s.task == "colour";  // grows in its own frame, in so many steps
+  const bool picture = grows_picture(s.task);
   auto [height, width] = picture ? std::pair(s.height, s.width) : std::pair(kSide, kSide);
   if (!o.grid.empty()) std::tie(height, width) = grid_size(o.grid);
   const std::int64_t steps = o.steps.value_or(picture ? s.steps : kSteps);

@@ -40,6 +40,8 @@ Circuit circuit_of(const Automaton& automaton);
 using Functions = std::vector<std::vector<int>>;
 Functions functions_of(const Automaton& automaton);
 Circuit circuit_of(const Automaton& automaton, const Functions& functions);
+/// How many gates that circuit has of each of automaton.parameters(): perception's once for every channel.
+std::vector<std::size_t> gates_by_layer(const Automaton& automaton);
 
 /// An equal circuit without pass-throughs, constants, double negations, equal gates and gates that nothing reads.
 Circuit simplified(const Circuit& circuit);

@@ -187,6 +187,13 @@ Circuit circuit_of(const Automaton& automaton, const Functions& functions) {
   return c;
 }
 
+std::vector<std::size_t> gates_by_layer(const Automaton& automaton) {
+  std::vector<std::size_t> counts;
+  for (const Wiring& wiring : automaton.spread()) counts.push_back(wiring.size());
+  for (const Layer& layer : automaton.update()) counts.push_back(layer.wiring.size());
+  return counts;
+}
+
 Circuit simplified(const Circuit& circuit) { return Simplifier(circuit).run(); }
 
 std::vector<bool> seen_wires(const Circuit& c, std::int64_t visible) {

@@ -57,12 +57,10 @@ std::vector<Choice> unseen_gates(const Automaton& automaton, const Functions& fu
   const std::vector<bool> seen = seen_wires(circuit, visible);
   auto wire = seen.begin() + static_cast<std::ptrdiff_t>(circuit.inputs);
   std::vector<Choice> unseen;
-  const std::size_t perception = automaton.spread().size();
+  const std::vector<std::size_t> counts = gates_by_layer(automaton);
   for (std::size_t layer = 0; layer < functions.size(); ++layer) {
-    const std::size_t count =
-        layer < perception ? automaton.spread()[layer].size() : automaton.update()[layer - perception].wiring.size();
     std::vector<bool> any(functions[layer].size(), false);
-    for (std::size_t i = 0; i < count; ++i, ++wire)
+    for (std::size_t i = 0; i < counts[layer]; ++i, ++wire)
       if (*wire) any[i % any.size()] = true;
     for (std::size_t gate = 0; gate < any.size(); ++gate)
       if (!any[gate]) unseen.push_back({layer, gate, functions[layer][gate]});
@@ -268,8 +266,8 @@ class Polisher {
   }
 
   /// Changes gates if it leaves no more than `most` errors.
-  bool attempt(const std::vector<Choice>& changes, std::int64_t most) {
-    if (!goes_on()) return false;
+  void attempt(const std::vector<Choice>& changes, std::int64_t most) {
+    if (!goes_on()) return;
     ++tried_;
     std::vector<Choice> before;
     for (const Choice& choice : changes) {
@@ -280,7 +278,7 @@ class Polisher {
     const std::int64_t found = exam_.errors(now_);
     if (found > most) {
       for (auto old = before.rbegin(); old != before.rend(); ++old) now_[old->layer][old->gate] = old->function;
-      return false;
+      return;
     }
     left_ = found;
     if (left_ <= least_) {
@@ -288,7 +286,6 @@ class Polisher {
       least_ = left_;
       best_ = now_;
     }
-    return true;
   }
 
   const Automaton& automaton_;

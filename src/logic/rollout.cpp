@@ -21,7 +21,7 @@ class Frame {
       : height_(height),
         width_(width),
         stride_(width + 2),
-        words_(((height + 2) * stride_ + 64 * kBlock - 1) / (64 * kBlock) * kBlock),
+        words_(words_of(height, width)),
         wrap_(border == Border::wrap),
         inside_(plane(0, height, 0, width)),
         left_(plane(0, height, -1, 0)),
@@ -31,6 +31,9 @@ class Frame {
         around_(static_cast<std::size_t>(3 * words_)),
         made_(static_cast<std::size_t>(words_)) {}
 
+  static std::int64_t words_of(std::int64_t height, std::int64_t width) {
+    return ((height + 2) * (width + 2) + 64 * kBlock - 1) / (64 * kBlock) * kBlock;
+  }
   std::int64_t words() const { return words_; }
   const Plane& inside() const { return inside_; }
 
@@ -131,8 +134,7 @@ struct BitRollout::Run {
         circuit(circuit_of(automaton)) {
     for (int f = 0; f < kFunctions; ++f) polynomials[static_cast<std::size_t>(f)] = polynomial_of(f);
     inputs = static_cast<std::size_t>(circuit.inputs);
-    for (const Wiring& wiring : automaton.spread()) add_layer(wiring.size());
-    for (const Layer& layer : automaton.update()) add_layer(layer.wiring.size());
+    for (const std::size_t count : gates_by_layer(automaton)) add_layer(count);
     waiting.resize(first_of_layer.size());
     seen.assign(gates.size(), 0);
     find_readers();
@@ -307,8 +309,10 @@ BitRollout& BitRollout::operator=(BitRollout&&) noexcept = default;
 
 std::int64_t BitRollout::bytes(const Automaton& automaton, std::int64_t height, std::int64_t width,
                                std::int64_t steps) {
-  const Circuit circuit = circuit_of(automaton);
-  return (circuit.inputs + std::ssize(circuit.gates)) * steps * Frame(height, width, Border::zero).words() * 8;
+  const auto counts = gates_by_layer(automaton);
+  const auto gates = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  const auto wires = 9 * automaton.options().channels + static_cast<std::int64_t>(gates);
+  return wires * steps * Frame::words_of(height, width) * static_cast<std::int64_t>(sizeof(Word));
 }
 
 std::int64_t BitRollout::wrong(const Functions& functions) {
