@@ -39,18 +39,18 @@ Case formula_case(int index) {
               arguments.push_back(r.types == ops::Types::booleans ? a.astype(DType::boolean) : a);
             }
             return prepare(threads, std::move(arguments), 1e-4, [=](const std::vector<Tensor>& t) {
-              return ir::apply(static_cast<ir::Op>(op), t, {}, std::source_location::current());
+              return ir::apply(static_cast<ir::Op>(op), t, {}, Location::current());
             });
           }};
 }
 
-using Reduction = Tensor (*)(const Tensor&, const Axes&, Keep, std::source_location);
+using Reduction = Tensor (*)(const Tensor&, const Axes&, Keep, Location);
 
 Case reduction_case(const std::string& name, Reduction reduce, int axis) {
   return {"op_" + name + "_axis" + std::to_string(axis), name + " over axis " + std::to_string(axis) + " of 256 x 256",
           [=](int threads) {
             return prepare(threads, {uniform({256, 256}, {0.9, 1.1}, 1)}, 1e-4, [=](const std::vector<Tensor>& t) {
-              return reduce(t[0], axis, Keep::no, std::source_location::current());
+              return reduce(t[0], axis, Keep::no, Location::current());
             });
           }};
 }

@@ -52,7 +52,7 @@ TEST(Array, EveryWayToWriteCopiesFirst) {
   a.fill(7);
   b.mutable_data<float>()[0] = 7;
   c.copy_from(Array::scalar(7.f));
-  *static_cast<float*>(ArrayAccess::write(d, "test", std::source_location::current())) = 7;
+  *static_cast<float*>(ArrayAccess::write(d, "test", Location::current())) = 7;
   EXPECT_EQ(values(original), Floats({1, 2, 3}));
   EXPECT_EQ(values(a), Floats({7, 7, 7}));
   EXPECT_EQ(values(b), Floats({7, 2, 3}));

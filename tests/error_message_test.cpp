@@ -1,6 +1,8 @@
 // Messages of errors: each names the user's line (this file's), the op as the user called it, and the sizes.
 #include <gtest/gtest.h>
 
+#include <source_location>
+
 #include "support/gradients.h"
 #include "windrow/windrow.h"
 
@@ -309,6 +311,31 @@ TEST_F(CallErrors, ARefusedCallChangesNothing) {
   const Array other = Array::full({2, 3}, 100);
   EXPECT_THROW(step(other, Array::scalar(1.0)), Error);
   EXPECT_EQ(static_cast<float>(step.again()), 7);
+}
+
+Location default_of_a_default(Location where = Location::current()) { return where; }
+
+TEST(Location, IsTheCallersPlaceWhereverItComesFrom) {
+  const auto line = static_cast<unsigned>(__LINE__);
+  EXPECT_EQ(default_of_a_default().line(), line + 1);
+  EXPECT_EQ(Location(std::source_location::current()).line(), line + 2);
+  EXPECT_EQ(default_of_a_default(std::source_location::current()).line(), line + 3);
+  EXPECT_EQ(to_string(default_of_a_default()), "error_message_test.cpp:" + std::to_string(line + 4));
+}
+
+TEST(Location, OfAnotherLanguageOutlivesTheNameItWasMadeFrom) {
+  std::string file = "/home/somebody/models/a_rather_long_name_of_a_script.py";
+  const Location a(file, 12), b(file, 13);
+  const char* const kept = a.file_name();
+  EXPECT_EQ(kept, b.file_name()) << "a name is kept once";
+  file.assign(file.size(), 'x');
+  EXPECT_EQ(std::string(kept), "/home/somebody/models/a_rather_long_name_of_a_script.py");
+  EXPECT_EQ(a, Location("/home/somebody/models/a_rather_long_name_of_a_script.py", 12));
+  EXPECT_FALSE(a == b);
+  EXPECT_EQ(message_of([&] {
+              (void)matmul(Tensor(Array::zeros({2, 3})), Tensor(Array::zeros({2, 3})), a);
+            }).rfind("a_rather_long_name_of_a_script.py:12: matmul: ", 0),
+            0u);
 }
 
 }  // namespace

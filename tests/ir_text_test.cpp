@@ -32,7 +32,7 @@ std::shared_ptr<Graph> round_trip(const std::string& text) {
 TEST(GraphText, TracedStepPrintsReadably) {
   auto graph = std::make_shared<Graph>();
   ir::TraceScope scope(graph);
-  const auto here = std::source_location::current();
+  const auto here = Location::current();
   const Tensor x(graph, graph->add_input(f32(4, 3), here));
   const State w(Array::zeros({3, 2}), "w");
   const Tensor y = einsum("bi,io->bo", {x, w});

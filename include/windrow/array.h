@@ -6,7 +6,6 @@
 #include <initializer_list>
 #include <iosfwd>
 #include <memory>
-#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +14,7 @@
 
 #include "windrow/dtype.h"
 #include "windrow/layout.h"
+#include "windrow/location.h"
 #include "windrow/shape.h"
 
 namespace wr {
@@ -45,7 +45,7 @@ concept Element = requires {
 /// long as they do not overlap.
 class Array {
  public:
-  using Where = std::source_location;
+  using Where = Location;
   using Bound = Layout::Bound;
 
   /// No elements: f32[0].
@@ -236,7 +236,7 @@ class Array {
 class Destination {
  public:
   Destination(Array& array) : array_(array) {}
-  Destination(Array&& window, std::source_location where = std::source_location::current());
+  Destination(Array&& window, Location where = Location::current());
   operator Array&() const { return array_; }
 
  private:
@@ -247,14 +247,13 @@ class Destination {
 bool identical(const Array& a, const Array& b);
 /// |a - b| <= atol + rtol * |b| everywhere, in double; a NaN is close to nothing. Shapes must agree, types need not.
 bool allclose(const Array& a, const Array& b, double rtol = 1e-5, double atol = 1e-8,
-              std::source_location where = std::source_location::current());
+              Location where = Location::current());
 /// The elements in brackets and aligned columns, then type and shape. Large arrays are cut to the ends of each axis.
 std::string to_string(const Array& array);
 std::ostream& operator<<(std::ostream& out, const Array& array);
 
 namespace detail {
-[[noreturn]] void ragged_rows(std::size_t row, std::size_t size, std::size_t expected,
-                              const std::source_location& where);
+[[noreturn]] void ragged_rows(std::size_t row, std::size_t size, std::size_t expected, Location where);
 
 /// For the engine: memory without the user's checks. Strides are array.strides(), in elements.
 struct ArrayAccess {
@@ -262,7 +261,7 @@ struct ArrayAccess {
   static const void* read(const Array& a) { return a.first_; }
   /// The same for writing, after giving `a` memory of its own where it must. This may change a's strides: read them
   /// afterwards.
-  static void* write(Array& a, std::string_view op, const std::source_location& where) {
+  static void* write(Array& a, std::string_view op, Location where) {
     a.unshare(op, where);
     return a.first_;
   }

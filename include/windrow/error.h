@@ -1,9 +1,10 @@
 // The one exception type Windrow throws: while tracing, compiling, reading files; never inside run().
 #pragma once
 
-#include <source_location>
 #include <stdexcept>
 #include <string>
+
+#include "windrow/location.h"
 
 namespace wr {
 
@@ -12,10 +13,7 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// "train.cpp:42" for a source location: the file's name without its folders, and the line.
-std::string to_string(const std::source_location& where);
-
 /// Throws `train.cpp:42: matmul: inner sizes differ ...`.
-[[noreturn]] void fail(const std::source_location& where, const std::string& message);
+[[noreturn]] void fail(Location where, const std::string& message);
 
 }  // namespace wr

@@ -4,17 +4,17 @@
 
 #include <cstdint>
 #include <optional>
-#include <source_location>
 #include <string_view>
 #include <utility>
 
+#include "windrow/location.h"
 #include "windrow/shape.h"
 
 namespace wr {
 
 /// Axes may be negative in every function: -1 is the last one. Each function throws wr::Error on impossible arguments.
 struct Layout {
-  using Where = std::source_location;
+  using Where = Location;
   using Bound = std::optional<std::int64_t>;
 
   Shape shape{0};
@@ -59,17 +59,16 @@ struct Layout {
 
 namespace detail {
 /// Number of elements, after checking that no size is negative and the product fits; `op` begins the error.
-std::int64_t checked_count(std::string_view op, const Shape& shape, const std::source_location& where);
+std::int64_t checked_count(std::string_view op, const Shape& shape, Location where);
 /// `axis` in 0..rank-1, after checking it; negative counts from the end.
-int checked_axis(std::string_view op, int axis, const Shape& shape, const std::source_location& where);
+int checked_axis(std::string_view op, int axis, const Shape& shape, Location where);
 /// `index` in 0..size-1, after checking it; negative counts from the end.
-std::int64_t checked_index(std::string_view op, std::int64_t index, int axis, const Shape& shape,
-                           const std::source_location& where);
+std::int64_t checked_index(std::string_view op, std::int64_t index, int axis, const Shape& shape, Location where);
 /// Layout::slice under another op's name.
 Layout slice(std::string_view op, const Layout& layout, int axis, Layout::Bound start, Layout::Bound stop,
-             std::int64_t step, const std::source_location& where);
+             std::int64_t step, Location where);
 /// `target` with its -1 replaced, after checking that it has as many elements as `shape`.
-Shape checked_reshape(const Shape& shape, const Shape& target, const std::source_location& where);
+Shape checked_reshape(const Shape& shape, const Shape& target, Location where);
 }  // namespace detail
 
 }  // namespace wr

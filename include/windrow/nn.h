@@ -22,7 +22,7 @@
 
 namespace wr::nn {
 
-using Where = std::source_location;
+using Where = Location;
 enum class Mode : bool { train, eval };
 
 // ---- initial values

@@ -12,12 +12,12 @@
 #include <concepts>
 #include <initializer_list>
 #include <memory>
-#include <source_location>
 #include <span>
 #include <string_view>
 #include <type_traits>
 
 #include "windrow/array.h"
+#include "windrow/location.h"
 #include "windrow/tensor.h"
 
 namespace wr {
@@ -28,7 +28,7 @@ concept Number = std::is_arithmetic_v<N>;
 /// An operand of an eager op: an array, which must outlive the call, or a number. Remembers the caller's line.
 class ArrayOperand {
  public:
-  using Where = std::source_location;
+  using Where = Location;
   ArrayOperand(const Array& a, Where at = Where::current()) : array(&a), where(at) {}  // NOLINT
   template <Number N>
   ArrayOperand(N n, Where at = Where::current()) : number(static_cast<double>(n)), where(at) {}  // NOLINT
@@ -243,9 +243,9 @@ Array huber(const Array& prediction, const Array& target, double delta = 1, WIND
 
 // ---- gradients ----------------------------------------------------------------------------------------------------
 // Of sum(g * op(x)), by the op's first operand where nothing else is said. Inside a step, use grad().
-using UnaryOp = Tensor (*)(const Tensor&, std::source_location);
+using UnaryOp = Tensor (*)(const Tensor&, Location);
 using BinaryOp = Tensor (*)(const Operand&, const Operand&);
-using AxisOp = Tensor (*)(const Tensor&, int, std::source_location);
+using AxisOp = Tensor (*)(const Tensor&, int, Location);
 /// Of any elementwise op: gradient(dx, wr::tanh, x, g), gradient(dx, wr::leaky_relu, x, 0.1, g).
 void gradient(Destination dst, UnaryOp op, const Array& x, const Array& g, WINDROW_WHERE);
 Array gradient(UnaryOp op, const Array& x, const Array& g, WINDROW_WHERE);

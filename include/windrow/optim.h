@@ -76,7 +76,7 @@ class Optimiser {
     Tensor lr;     // f64[]: the group's, scheduled
     Tensor count;  // f64[]: updates including this one
     double weight_decay;
-    std::source_location where;
+    Location where;
   };
   virtual void update(const Slot& slot) = 0;
 
@@ -142,7 +142,7 @@ class Adam : public Optimiser {
 
  protected:
   enum class Decay { in_gradient, of_parameter };
-  Adam(const std::string& name, const Options& options, Decay decay, const std::source_location& where);
+  Adam(const std::string& name, const Options& options, Decay decay, Location where);
 
  private:
   void update(const Slot& slot) override;

@@ -4,7 +4,6 @@
 #include <array>
 #include <functional>
 #include <memory>
-#include <source_location>
 #include <span>
 #include <string>
 #include <tuple>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "windrow/array.h"
+#include "windrow/location.h"
 #include "windrow/profile.h"
 #include "windrow/tensor.h"
 
@@ -76,7 +76,7 @@ class Step {
 
   const Array& output(std::size_t i) const;
   int threads() const;
-  void set_threads(int threads, std::source_location where = std::source_location::current());
+  void set_threads(int threads, Location where = Location::current());
   const StepFacts& facts() const;
   /// Writes down where the time of the runs to come goes (it costs less than 2 %), from nothing; or stops and forgets.
   void profile(bool on);
@@ -97,7 +97,7 @@ class Step {
 
 /// Traces fn once on tensors of the given types and compiles what it did.
 Step compile(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn, const std::vector<Spec>& specs,
-             const CompileOptions& options = {}, std::source_location where = std::source_location::current());
+             const CompileOptions& options = {}, Location where = Location::current());
 
 namespace detail {
 
@@ -146,7 +146,7 @@ class StepFunction {
   template <class Fn>
   requires(!std::is_same_v<std::remove_cvref_t<Fn>, StepFunction> && detail::parameters<Fn>() >= 0)
       StepFunction(Fn&& fn,  // NOLINT(google-explicit-constructor)
-                   std::source_location where = std::source_location::current())
+                   Location where = Location::current())
       : parameters_(detail::parameters<Fn>()), where_(where), call_([&fn](const std::vector<Tensor>& arguments) {
           return detail::call(fn, arguments, std::make_index_sequence<detail::parameters<Fn>()>{});
         }) {}
@@ -155,7 +155,7 @@ class StepFunction {
 
  private:
   int parameters_;
-  std::source_location where_;
+  Location where_;
   std::function<std::vector<Tensor>(const std::vector<Tensor>&)> call_;
 };
 
@@ -170,8 +170,7 @@ Step compile(const StepFunction& fn, const Specs&... specs) {
 }
 
 /// Computes one expression now.
-Array eval(const Tensor& tensor, std::source_location where = std::source_location::current());
-std::vector<Array> eval(const std::vector<Tensor>& tensors,
-                        std::source_location where = std::source_location::current());
+Array eval(const Tensor& tensor, Location where = Location::current());
+std::vector<Array> eval(const std::vector<Tensor>& tensors, Location where = Location::current());
 
 }  // namespace wr

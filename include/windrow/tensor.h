@@ -4,13 +4,13 @@
 
 #include <functional>
 #include <memory>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "windrow/array.h"
 #include "windrow/error.h"
+#include "windrow/location.h"
 #include "windrow/spec.h"
 
 namespace wr {
@@ -25,7 +25,7 @@ class State;
 class Tensor {
  public:
   Tensor() = default;
-  using Where = std::source_location;
+  using Where = Location;
   /// A constant.
   Tensor(const Array& value, Where where = Where::current());  // NOLINT(google-explicit-constructor)
   /// The state's value as the trace has it now: what the step starts with, or what was assigned last.
@@ -62,9 +62,9 @@ class State {
   /// A copy of the current value.
   Array value() const;
   /// Overwrites the current value; shape and type must match.
-  void set(const Array& value, std::source_location where = std::source_location::current());
+  void set(const Array& value, Location where = Location::current());
   /// In the trace: the step leaves this value in the state. Later reads in the same trace see it.
-  void assign(const Tensor& value, std::source_location where = std::source_location::current()) const;
+  void assign(const Tensor& value, Location where = Location::current()) const;
 
   const std::shared_ptr<ir::Variable>& variable() const { return variable_; }
   explicit operator bool() const { return variable_ != nullptr; }
@@ -76,7 +76,7 @@ class State {
 /// An operand of an op: a tensor, or a number that takes the other operand's type. Remembers the caller's line.
 class Operand {
  public:
-  using Where = std::source_location;
+  using Where = Location;
   Operand(const Tensor& t, Where at = Where::current()) : tensor(t), where(at) {}     // NOLINT
   Operand(const State& s, Where at = Where::current()) : tensor(s, at), where(at) {}  // NOLINT
   Operand(const Array& a, Where at = Where::current()) : tensor(a, at), where(at) {}  // NOLINT
@@ -90,7 +90,7 @@ class Operand {
   Where where;
 };
 
-#define WINDROW_WHERE std::source_location where = std::source_location::current()
+#define WINDROW_WHERE Location where = Location::current()
 
 // ---- elementwise: one function a row of elementwise.def
 // ----------------------------------------------------------------

@@ -201,7 +201,7 @@ Array Array::astype(DType dtype, Where where) const {
   return dtype == dtype_ ? share(layout_, where) : dense_copy("astype", layout_, dtype, where);
 }
 
-Destination::Destination(Array&& window, std::source_location where) : array_(window) {
+Destination::Destination(Array&& window, Location where) : array_(window) {
   if (!window.is_window()) {
     fail(where, "destination: a temporary " + to_string(window.shape()) +
                     " that is not a window would lose the result; write to a variable or to a.window(...)");
@@ -224,7 +224,7 @@ bool identical(const Array& a, const Array& b) {
   });
 }
 
-bool allclose(const Array& a, const Array& b, double rtol, double atol, std::source_location where) {
+bool allclose(const Array& a, const Array& b, double rtol, double atol, Location where) {
   if (a.shape() != b.shape()) {
     fail(where, "allclose: shapes differ: " + to_string(a.shape()) + " and " + to_string(b.shape()));
   }

@@ -13,7 +13,7 @@ namespace {
 
 /// Writes value(0), value(1), ... converted to the array's type; the array is dense.
 template <class F>
-void generate(Array& array, const std::source_location& where, F value) {
+void generate(Array& array, Location where, F value) {
   void* out = detail::ArrayAccess::write(array, "generate", where);
   const std::int64_t n = array.count();
   detail::with_type(array.dtype(), [&]<class T>() {
@@ -21,7 +21,7 @@ void generate(Array& array, const std::source_location& where, F value) {
   });
 }
 
-std::size_t checked_bytes(std::string_view op, const Shape& shape, DType dtype, const std::source_location& where) {
+std::size_t checked_bytes(std::string_view op, const Shape& shape, DType dtype, Location where) {
   const auto count = static_cast<std::uint64_t>(detail::checked_count(op, shape, where));
   if (count > detail::kMaxBufferBytes / size_of(dtype)) {
     fail(where, std::string(op) + ": " + to_string(shape) + " of " + std::string(name_of(dtype)) + " is larger than " +
@@ -31,7 +31,7 @@ std::size_t checked_bytes(std::string_view op, const Shape& shape, DType dtype, 
 }
 
 detail::Buffer* checked_buffer(detail::Buffer* buffer, std::string_view op, const Shape& shape, DType dtype,
-                               std::size_t bytes, const std::source_location& where) {
+                               std::size_t bytes, Location where) {
   if (!buffer) {
     fail(where, std::string(op) + ": no memory for " + to_string(shape) + " of " + std::string(name_of(dtype)) + " (" +
                     std::to_string(bytes) + " bytes)");
@@ -126,7 +126,7 @@ Array Array::borrow(const void* data, const Shape& shape, DType dtype, Where whe
   return Array(Layout::contiguous(shape), dtype, checked_buffer(buffer, "borrow", shape, dtype, bytes, where), false);
 }
 
-void detail::ragged_rows(std::size_t row, std::size_t size, std::size_t expected, const std::source_location& where) {
+void detail::ragged_rows(std::size_t row, std::size_t size, std::size_t expected, Location where) {
   fail(where, "from: row " + std::to_string(row) + " has " + std::to_string(size) + " values, row 0 has " +
                   std::to_string(expected));
 }

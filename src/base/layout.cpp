@@ -11,7 +11,7 @@ namespace wr {
 
 namespace detail {
 
-std::int64_t checked_count(std::string_view op, const Shape& shape, const std::source_location& where) {
+std::int64_t checked_count(std::string_view op, const Shape& shape, Location where) {
   // Sizes of 0 are left out of the product: strides of an array without elements must not overflow either.
   constexpr std::int64_t limit = std::numeric_limits<std::int64_t>::max() / 16;
   std::int64_t product = 1;
@@ -33,7 +33,7 @@ std::int64_t checked_count(std::string_view op, const Shape& shape, const std::s
   return none ? 0 : product;
 }
 
-int checked_axis(std::string_view op, int axis, const Shape& shape, const std::source_location& where) {
+int checked_axis(std::string_view op, int axis, const Shape& shape, Location where) {
   const int rank = shape.rank();
   if (axis < -rank || axis >= rank) {
     fail(where, std::string(op) + ": axis " + std::to_string(axis) + " is out of range for " + to_string(shape) + " (" +
@@ -42,8 +42,7 @@ int checked_axis(std::string_view op, int axis, const Shape& shape, const std::s
   return axis < 0 ? axis + rank : axis;
 }
 
-std::int64_t checked_index(std::string_view op, std::int64_t index, int axis, const Shape& shape,
-                           const std::source_location& where) {
+std::int64_t checked_index(std::string_view op, std::int64_t index, int axis, const Shape& shape, Location where) {
   const std::int64_t size = shape[axis];
   if (index < -size || index >= size) {
     fail(where, std::string(op) + ": index " + std::to_string(index) + " is out of range for axis " +
@@ -53,7 +52,7 @@ std::int64_t checked_index(std::string_view op, std::int64_t index, int axis, co
 }
 
 Layout slice(std::string_view op, const Layout& layout, int axis, Layout::Bound start, Layout::Bound stop,
-             std::int64_t step, const std::source_location& where) {
+             std::int64_t step, Location where) {
   const Shape& shape = layout.shape;
   axis = checked_axis(op, axis, shape, where);
   const std::int64_t size = shape[axis];
@@ -85,7 +84,7 @@ Layout slice(std::string_view op, const Layout& layout, int axis, Layout::Bound 
   return result;
 }
 
-Shape checked_reshape(const Shape& shape, const Shape& target, const std::source_location& where) {
+Shape checked_reshape(const Shape& shape, const Shape& target, Location where) {
   const std::int64_t count = shape.count();
   const auto refuse = [&](const std::string& why) {
     fail(where, "reshape: cannot view " + to_string(shape) + " (" + std::to_string(count) + " elements) as " +

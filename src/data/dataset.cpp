@@ -60,7 +60,7 @@ Array gather(const Array& from, std::span<const std::int64_t> rows) {
   const std::size_t bytes = rows.empty() ? 0 : to.bytes() / rows.size();
   if (bytes == 0) return to;
   const auto* source = static_cast<const std::byte*>(detail::ArrayAccess::read(dense));
-  auto* target = static_cast<std::byte*>(detail::ArrayAccess::write(to, "split", std::source_location::current()));
+  auto* target = static_cast<std::byte*>(detail::ArrayAccess::write(to, "split", Location::current()));
   for (const std::int64_t row : rows) {
     std::memcpy(target, source + static_cast<std::size_t>(row) * bytes, bytes);
     target += bytes;

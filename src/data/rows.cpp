@@ -117,7 +117,7 @@ class Rows {
   static void copy(const Array& all, std::span<const std::int64_t> examples, Array& into) {
     const std::size_t bytes = all.bytes() / static_cast<std::size_t>(all.shape()[0]);
     const auto* from = static_cast<const std::byte*>(detail::ArrayAccess::read(all));
-    auto* to = static_cast<std::byte*>(detail::ArrayAccess::write(into, "loader", std::source_location::current()));
+    auto* to = static_cast<std::byte*>(detail::ArrayAccess::write(into, "loader", Location::current()));
     if (bytes == 0) return;
     for (const std::int64_t example : examples) {
       std::memcpy(to, from + static_cast<std::size_t>(example) * bytes, bytes);
@@ -159,7 +159,7 @@ std::pair<Spec, Spec> batch_specs(const Dataset& data, const LoaderOptions& opti
   if (!options.example.empty()) {
     Shape shape{options.batch};
     for (const std::int64_t size : options.example) shape.push_back(size);
-    if (detail::checked_count("loader", shape, std::source_location::current()) != batch_x.shape.count()) {
+    if (detail::checked_count("loader", shape, Location::current()) != batch_x.shape.count()) {
       throw Error("loader: an example of " + to_string(x) + " does not have the shape " + to_string(options.example));
     }
     batch_x.shape = shape;

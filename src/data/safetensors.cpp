@@ -136,7 +136,7 @@ Contents read_contents(const Source& source) {
 Array read_tensor(const Source& source, const Placed& tensor) {
   Array array = Array::empty(tensor.spec.shape, tensor.spec.dtype);
   if (array.count() == 0) return array;
-  void* first = detail::ArrayAccess::write(array, "read", std::source_location::current());
+  void* first = detail::ArrayAccess::write(array, "read", Location::current());
   const std::span bytes(static_cast<std::uint8_t*>(first), array.bytes());
   source.read(tensor.at, bytes);
   if (tensor.spec.dtype == DType::boolean) {

@@ -233,7 +233,7 @@ Array read_elements(Reader& reader, const Shape& shape, const Stored& stored, st
   const DType dtype = stored.dtype();
   reader.checked_bytes(shape, static_cast<std::uint64_t>(stored.bytes), dtype, shape_at);
   Array array = Array::empty(shape, dtype);
-  void* first = detail::ArrayAccess::write(array, "read", std::source_location::current());
+  void* first = detail::ArrayAccess::write(array, "read", Location::current());
   if (array.count() == 0) return array;
   if (dtype == DType::i32 && !(stored.bytes == 4 && stored.kind == Stored::Kind::signed_integer)) {
     read_integers(reader, stored,

@@ -56,7 +56,7 @@ int Graph::intern(Node node) {
   return id;
 }
 
-int Graph::add(Op op, std::vector<int> ids, Attrs attrs, const std::source_location& where) {
+int Graph::add(Op op, std::vector<int> ids, Attrs attrs, Location where) {
   std::vector<Spec> specs;
   specs.reserve(ids.size());
   for (int i : ids) specs.push_back((*this)[i].spec);
@@ -76,7 +76,7 @@ int Graph::add(Op op, std::vector<int> ids, Attrs attrs, const std::source_locat
   return intern(std::move(node));
 }
 
-int Graph::add_input(const Spec& spec, const std::source_location& where) {
+int Graph::add_input(const Spec& spec, Location where) {
   for (auto n : spec.shape)
     if (n < 0) fail(where, "input: negative size in " + to_string(spec));
   Node node;
@@ -88,7 +88,7 @@ int Graph::add_input(const Spec& spec, const std::source_location& where) {
   return inputs.back();
 }
 
-int Graph::add_state(const std::shared_ptr<Variable>& variable, const std::source_location& where) {
+int Graph::add_state(const std::shared_ptr<Variable>& variable, Location where) {
   Node node;
   node.op = Op::state;
   node.spec = variable->spec;
@@ -97,7 +97,7 @@ int Graph::add_state(const std::shared_ptr<Variable>& variable, const std::sourc
   return intern(std::move(node));
 }
 
-int Graph::add_constant(const Array& value, const std::source_location& where) {
+int Graph::add_constant(const Array& value, Location where) {
   Node node;
   node.op = Op::constant;
   node.spec = {value.dtype(), value.shape()};
@@ -113,13 +113,13 @@ int Graph::add_node(Node node) {
   return id;
 }
 
-int Graph::current(const std::shared_ptr<Variable>& variable, const std::source_location& where) {
+int Graph::current(const std::shared_ptr<Variable>& variable, Location where) {
   for (auto it = updates.rbegin(); it != updates.rend(); ++it)
     if ((*this)[it->state].variable == variable) return it->value;
   return add_state(variable, where);
 }
 
-void Graph::assign(const std::shared_ptr<Variable>& variable, int value, const std::source_location& where) {
+void Graph::assign(const std::shared_ptr<Variable>& variable, int value, Location where) {
   const Spec& have = (*this)[value].spec;
   if (!(have == variable->spec))
     fail(where, "assign: state " + (variable->name.empty() ? "" : "'" + variable->name + "' ") + "is " +
@@ -143,7 +143,7 @@ std::shared_ptr<Graph> current_graph() {
 TraceScope::TraceScope(std::shared_ptr<Graph> graph) : previous_(std::move(traced)) { traced = std::move(graph); }
 TraceScope::~TraceScope() { traced = std::move(previous_); }
 
-Tensor apply(Op op, const std::vector<Tensor>& inputs, Attrs attrs, const std::source_location& where) {
+Tensor apply(Op op, const std::vector<Tensor>& inputs, Attrs attrs, Location where) {
   std::shared_ptr<Graph> graph;
   std::vector<int> ids;
   for (const Tensor& t : inputs) {

@@ -4,13 +4,13 @@
 
 #include <deque>
 #include <memory>
-#include <source_location>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "ir/op.h"
 #include "windrow/array.h"
+#include "windrow/location.h"
 
 namespace wr::ir {
 
@@ -29,7 +29,7 @@ class Node {
   Spec spec;
   std::vector<int> inputs;
   Attrs attrs;  // of input: ints[0] is its position
-  std::source_location where;
+  Location where;
   int scope = 0;  // the checkpoint it was made in; 0 for none
   int copy = 0;   // nonzero for nodes computed again for a checkpoint: they are not merged with the first
   std::shared_ptr<Variable> variable;  // of state
@@ -48,10 +48,10 @@ class Graph : public std::enable_shared_from_this<Graph> {
   int size() const { return static_cast<int>(nodes_.size()); }
 
   /// Adds a node, or finds the equal one. Infers its type; an Error names the caller's line, the op and the sizes.
-  int add(Op op, std::vector<int> inputs, Attrs attrs, const std::source_location& where);
-  int add_input(const Spec& spec, const std::source_location& where);
-  int add_state(const std::shared_ptr<Variable>& variable, const std::source_location& where);
-  int add_constant(const Array& value, const std::source_location& where);
+  int add(Op op, std::vector<int> inputs, Attrs attrs, Location where);
+  int add_input(const Spec& spec, Location where);
+  int add_state(const std::shared_ptr<Variable>& variable, Location where);
+  int add_constant(const Array& value, Location where);
   /// Adds a node as it is, with inputs renumbered by the caller: how passes copy.
   int add_node(Node node);
 
@@ -60,14 +60,14 @@ class Graph : public std::enable_shared_from_this<Graph> {
   std::vector<Update> updates;
 
   /// What a state holds at this point of the trace.
-  int current(const std::shared_ptr<Variable>& variable, const std::source_location& where);
-  void assign(const std::shared_ptr<Variable>& variable, int value, const std::source_location& where);
+  int current(const std::shared_ptr<Variable>& variable, Location where);
+  void assign(const std::shared_ptr<Variable>& variable, int value, Location where);
 
   int scope = 0;   // the checkpoint new nodes belong to
   int scopes = 0;  // how many checkpoints there are
   int copy = 0;    // see Node::copy
   /// While set, new nodes are gradients of what this line computed.
-  const std::source_location* gradient_of = nullptr;
+  const Location* gradient_of = nullptr;
   int random_streams = 0;
   /// Of the custom_gradient nodes; attrs.ints[0] is the number. Only the traced graph has them: what the passes build
   /// is not differentiated.
@@ -94,7 +94,7 @@ class TraceScope {
 };
 
 /// Adds an op to the graph its operands belong to. Throws where they belong to different traces.
-Tensor apply(Op op, const std::vector<Tensor>& inputs, Attrs attrs, const std::source_location& where);
+Tensor apply(Op op, const std::vector<Tensor>& inputs, Attrs attrs, Location where);
 
 /// One line a node; parse() reads it back to an equal graph. With lines: each node is followed by the user's source
 /// line.

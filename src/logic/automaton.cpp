@@ -24,7 +24,7 @@ Wiring spread_over(const Wiring& wiring, std::int64_t channels, std::int64_t wir
   return all;
 }
 
-std::vector<Layer> make_perception(const AutomatonOptions& o, std::uint64_t seed, const std::source_location& where) {
+std::vector<Layer> make_perception(const AutomatonOptions& o, std::uint64_t seed, Location where) {
   std::vector<Layer> layers;
   Draw seeds(seed, 3);
   std::int64_t in = 9;
@@ -43,7 +43,7 @@ std::vector<Layer> make_perception(const AutomatonOptions& o, std::uint64_t seed
 
 }  // namespace
 
-Automaton::Automaton(const AutomatonOptions& options, std::source_location where) : options_(options) {
+Automaton::Automaton(const AutomatonOptions& options, Location where) : options_(options) {
   const AutomatonOptions& o = options_;
   if (o.channels < 1 || o.kernels < 1 || o.kernel_gates.empty() || o.update_gates.empty())
     fail(where, "Automaton: needs channels, kernels and layers of both");
@@ -62,12 +62,12 @@ Automaton::Automaton(const AutomatonOptions& options, std::source_location where
   update_ = make_layers(sizes, Connect::unique, o.start, seeds.bits(), "update", o.dtype, where);
 }
 
-Automaton::Rule Automaton::rule(Mode mode, std::source_location where) const {
+Automaton::Rule Automaton::rule(Mode mode, Location where) const {
   return {coefficients(perception_, mode, where), coefficients(update_, mode, where)};
 }
 
 Tensor Automaton::step(const Rule& rule, const Tensor& state, std::int64_t height, std::int64_t width, Border border,
-                       std::source_location where) const {
+                       Location where) const {
   if (state.rank() != 2 || state.size(0) != options_.channels)
     fail(where, "Automaton: the state must be [" + std::to_string(options_.channels) + ", cells], is " +
                     to_string(state.spec()));

@@ -89,7 +89,7 @@ void BitGrid::set(std::int64_t channel, std::int64_t y, std::int64_t x, bool val
   word = value ? word | bit : word & ~bit;
 }
 
-BitAutomaton::BitAutomaton(const Circuit& circuit, std::source_location where) : circuit_(circuit) {
+BitAutomaton::BitAutomaton(const Circuit& circuit, Location where) : circuit_(circuit) {
   if (circuit.inputs != 9 * std::ssize(circuit.outputs))
     fail(where, "BitAutomaton: " + std::to_string(circuit.outputs.size()) + " channels need 9 inputs each, there are " +
                     std::to_string(circuit.inputs));

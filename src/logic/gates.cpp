@@ -30,7 +30,7 @@ Array initial_logits(std::int64_t gates, const Start& start, std::uint64_t seed,
 namespace {
 
 /// The coefficients of the likeliest functions.
-Tensor hard_coefficients(const Tensor& logits, const std::source_location& where) {
+Tensor hard_coefficients(const Tensor& logits, Location where) {
   // One-hot logits this far apart are a softmax of exactly 0 and 1.
   const Tensor sure = one_hot(argmax(logits, -1, Keep::no, where), kFunctions, logits.dtype(), where);
   return gate_coefficients(mul(Operand(sure, where), 1000), where);
@@ -38,7 +38,7 @@ Tensor hard_coefficients(const Tensor& logits, const std::source_location& where
 
 }  // namespace
 
-std::vector<Tensor> coefficients(const std::vector<Layer>& layers, Mode mode, std::source_location where) {
+std::vector<Tensor> coefficients(const std::vector<Layer>& layers, Mode mode, Location where) {
   std::vector<Tensor> all;
   all.reserve(layers.size());
   for (const Layer& layer : layers) {
@@ -48,8 +48,7 @@ std::vector<Tensor> coefficients(const std::vector<Layer>& layers, Mode mode, st
   return all;
 }
 
-Tensor run_layers(const std::vector<Layer>& layers, const std::vector<Tensor>& coefficients, Tensor x,
-                  std::source_location where) {
+Tensor run_layers(const std::vector<Layer>& layers, const std::vector<Tensor>& coefficients, Tensor x, Location where) {
   if (layers.size() != coefficients.size())
     fail(where, "run_layers: " + std::to_string(layers.size()) + " layers, coefficients of " +
                     std::to_string(coefficients.size()));
@@ -65,7 +64,7 @@ std::vector<State> parameters(const std::vector<Layer>& layers) {
 }
 
 std::vector<Layer> make_layers(const std::vector<std::int64_t>& sizes, Connect connect, const Start& start,
-                               std::uint64_t seed, const std::string& name, DType dtype, std::source_location where) {
+                               std::uint64_t seed, const std::string& name, DType dtype, Location where) {
   if (sizes.size() < 2) fail(where, "make_layers: needs the number of wires and of each layer's gates");
   std::vector<Layer> layers;
   Draw seeds(seed, 2);

@@ -18,7 +18,7 @@ Tensor Thresholds::forward(const Tensor& x, nn::Mode, const nn::Where& where) co
 }
 
 GateLayers::GateLayers(const std::vector<std::int64_t>& sizes, Connect connect, const Start& start, std::uint64_t seed,
-                       std::source_location where)
+                       Location where)
     : layers_(make_layers(sizes, connect, start, seed, "", DType::f32, where)) {
   for (std::size_t i = 0; i < layers_.size(); ++i)
     layers_[i].logits = parameter(std::to_string(i), layers_[i].logits.value());

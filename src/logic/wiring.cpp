@@ -8,7 +8,7 @@
 namespace wr::logic {
 namespace {
 
-void expect_sizes(const char* name, std::int64_t in, std::int64_t out, const std::source_location& where) {
+void expect_sizes(const char* name, std::int64_t in, std::int64_t out, Location where) {
   constexpr std::int64_t kMost = 1 << 28;
   if (in < 1 || out < 1 || in > kMost || out > kMost)
     fail(where, std::string(name) + ": " + std::to_string(in) + " wires, " + std::to_string(out) + " gates");
@@ -18,7 +18,7 @@ Wire wire(std::int64_t a, std::int64_t b) { return {static_cast<std::int32_t>(a)
 
 }  // namespace
 
-Wiring unique_wiring(std::int64_t in, std::int64_t out, std::uint64_t seed, std::source_location where) {
+Wiring unique_wiring(std::int64_t in, std::int64_t out, std::uint64_t seed, Location where) {
   expect_sizes("unique_wiring", in, out, where);
   if (in > 2 * out)
     fail(where, "unique_wiring: " + std::to_string(out) + " gates cannot read all of " + std::to_string(in) + " wires");
@@ -37,7 +37,7 @@ Wiring unique_wiring(std::int64_t in, std::int64_t out, std::uint64_t seed, std:
   return pairs;
 }
 
-Wiring random_wiring(std::int64_t in, std::int64_t out, std::uint64_t seed, std::source_location where) {
+Wiring random_wiring(std::int64_t in, std::int64_t out, std::uint64_t seed, Location where) {
   expect_sizes("random_wiring", in, out, where);
   Draw draw(seed);
   std::vector<std::int64_t> ends;  // every wire as often as the next, then shuffled

@@ -4,22 +4,20 @@
 namespace wr::loss {
 namespace {
 
-using Where = std::source_location;
-
-void expect_equal(const char* name, const Tensor& x, const Tensor& y, const Where& where) {
+void expect_equal(const char* name, const Tensor& x, const Tensor& y, Location where) {
   if (!x || !y) fail(where, std::string(name) + ": an operand is an empty Tensor");
   if (!(x.spec() == y.spec()))
     fail(where, std::string(name) + ": the prediction is " + to_string(x.spec()) + ", the target " +
                     to_string(y.spec()) + "; they must be equal");
 }
 
-Tensor reduced(const Tensor& each, Reduction reduction, const Where& where) {
+Tensor reduced(const Tensor& each, Reduction reduction, Location where) {
   if (reduction == Reduction::none) return each;
   return reduction == Reduction::mean ? mean(each, {}, Keep::no, where) : sum(each, {}, Keep::no, where);
 }
 
 /// Labels [..] for predictions [.., classes]; false for probabilities of the predictions' own type.
-bool is_labels(const char* name, const Tensor& x, const Tensor& target, const Where& where) {
+bool is_labels(const char* name, const Tensor& x, const Tensor& target, Location where) {
   if (!x || !target) fail(where, std::string(name) + ": an operand is an empty Tensor");
   if (x.rank() >= 1 && target.spec() == x.spec()) return false;
   Shape rows = x.shape();
@@ -33,34 +31,34 @@ bool is_labels(const char* name, const Tensor& x, const Tensor& target, const Wh
 
 /// sum over classes of target * x, each row's element of the label where there are labels; the last axis stays, of
 /// size 1.
-Tensor picked(const Tensor& x, const Tensor& target, bool labels, const Where& where) {
+Tensor picked(const Tensor& x, const Tensor& target, bool labels, Location where) {
   if (labels) return take_along(x, expand_dims(target, -1, where), -1, where);
   return sum(Operand(target, where) * x, -1, Keep::yes, where);
 }
 
-Tensor without_last(const Tensor& x, Reduction reduction, const Where& where) {
+Tensor without_last(const Tensor& x, Reduction reduction, Location where) {
   return reduction == Reduction::none ? squeeze(x, -1, where) : x;
 }
 
 }  // namespace
 
-Tensor mse(const Tensor& x, const Tensor& y, const Options& options, Where where) {
+Tensor mse(const Tensor& x, const Tensor& y, const Options& options, Location where) {
   expect_equal("mse", x, y, where);
   return reduced(square(Operand(x, where) - y, where), options.reduction, where);
 }
 
-Tensor mae(const Tensor& x, const Tensor& y, const Options& options, Where where) {
+Tensor mae(const Tensor& x, const Tensor& y, const Options& options, Location where) {
   expect_equal("mae", x, y, where);
   return reduced(abs(Operand(x, where) - y, where), options.reduction, where);
 }
 
-Tensor huber(const Tensor& x, const Tensor& y, const HuberOptions& options, Where where) {
+Tensor huber(const Tensor& x, const Tensor& y, const HuberOptions& options, Location where) {
   expect_equal("huber", x, y, where);
   if (!(options.delta > 0)) fail(where, "huber: delta must be positive, is " + std::to_string(options.delta));
   return reduced(wr::huber(x, y, options.delta, where), options.reduction, where);
 }
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options, Where where) {
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options, Location where) {
   const bool labels = is_labels("cross_entropy", logits, target, where);
   const double smoothing = options.label_smoothing;
   if (!(smoothing >= 0 && smoothing <= 1))
@@ -75,7 +73,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
 }
 
 Tensor cross_entropy_of_probabilities(const Tensor& probabilities, const Tensor& target,
-                                      const ProbabilityOptions& options, Where where) {
+                                      const ProbabilityOptions& options, Location where) {
   const char* name = "cross_entropy_of_probabilities";
   const bool labels = is_labels(name, probabilities, target, where);
   if (!(options.floor >= 0))
@@ -86,12 +84,12 @@ Tensor cross_entropy_of_probabilities(const Tensor& probabilities, const Tensor&
   return reduced(without_last(neg(each, where), options.reduction, where), options.reduction, where);
 }
 
-Tensor binary_cross_entropy(const Tensor& logits, const Tensor& y, const Options& options, Where where) {
+Tensor binary_cross_entropy(const Tensor& logits, const Tensor& y, const Options& options, Location where) {
   expect_equal("binary_cross_entropy", logits, y, where);
   return reduced(Operand(softplus(logits, where), where) - Operand(logits, where) * y, options.reduction, where);
 }
 
-Tensor kl_divergence(const Tensor& log_q, const Tensor& p, const Options& options, Where where) {
+Tensor kl_divergence(const Tensor& log_q, const Tensor& p, const Options& options, Location where) {
   expect_equal("kl_divergence", log_q, p, where);
   if (log_q.rank() < 1) fail(where, "kl_divergence: there is no axis of classes");
   constexpr double kTiny = 1e-37;  // times its logarithm: nothing
@@ -100,7 +98,7 @@ Tensor kl_divergence(const Tensor& log_q, const Tensor& p, const Options& option
   return reduced(each, options.reduction, where);
 }
 
-Tensor hinge(const Tensor& x, const Tensor& y, const HingeOptions& options, Where where) {
+Tensor hinge(const Tensor& x, const Tensor& y, const HingeOptions& options, Location where) {
   expect_equal("hinge", x, y, where);
   return reduced(relu(Operand(options.margin, where) - Operand(x, where) * y, where), options.reduction, where);
 }

@@ -3,7 +3,7 @@
 
 namespace wr {
 
-Tensor softmax(const Tensor& x, int axis, std::source_location where) try {
+Tensor softmax(const Tensor& x, int axis, Location where) try {
   const Tensor top = stop_gradient(max(x, axis, Keep::yes, where), where);
   const Tensor e = exp(sub(Operand(x, where), top), where);
   return mul(Operand(e, where), reciprocal(sum(e, axis, Keep::yes, where), where));
@@ -11,13 +11,13 @@ Tensor softmax(const Tensor& x, int axis, std::source_location where) try {
   ops::refuse_as("softmax", where, error);
 }
 
-Tensor log_softmax(const Tensor& x, int axis, std::source_location where) try {
+Tensor log_softmax(const Tensor& x, int axis, Location where) try {
   return sub(Operand(x, where), logsumexp(x, axis, Keep::yes, where));
 } catch (const Error& error) {
   ops::refuse_as("log_softmax", where, error);
 }
 
-Tensor standardise(const Tensor& x, const Axes& axes, double epsilon, std::source_location where) try {
+Tensor standardise(const Tensor& x, const Axes& axes, double epsilon, Location where) try {
   const Tensor centred = sub(Operand(x, where), mean(x, axes, Keep::yes, where));
   const Tensor spread = mean(square(centred, where), axes, Keep::yes, where);
   return mul(Operand(centred, where), rsqrt(add(Operand(spread, where), epsilon), where));
@@ -28,7 +28,7 @@ Tensor standardise(const Tensor& x, const Axes& axes, double epsilon, std::sourc
 namespace {
 
 void expect_affine(const char* op, const Tensor& x, int least_rank, std::initializer_list<const Tensor*> parameters,
-                   const std::source_location& where) {
+                   Location where) {
   if (x.rank() < least_rank)
     fail(where, std::string(op) + ": x must have at least " + std::to_string(least_rank) + " axes, is " +
                     to_string(x.shape()));
@@ -38,13 +38,13 @@ void expect_affine(const char* op, const Tensor& x, int least_rank, std::initial
                       to_string(x.shape()) + ", got " + to_string(t->shape()));
 }
 
-Tensor scaled(const Tensor& normal, const Tensor& scale, const Tensor& shift, const std::source_location& where) {
+Tensor scaled(const Tensor& normal, const Tensor& scale, const Tensor& shift, Location where) {
   const Tensor y = scale ? mul(Operand(normal, where), scale) : normal;
   return shift ? add(Operand(y, where), shift) : y;
 }
 
 Tensor grouped_norm(const char* op, const Tensor& x, std::int64_t groups, const Tensor& scale, const Tensor& shift,
-                    double epsilon, const std::source_location& where) try {
+                    double epsilon, Location where) try {
   expect_affine(op, x, 2, {&scale, &shift}, where);
   const auto width = x.size(-1), batch = x.size(0);
   if (groups < 1 || width % groups)
@@ -60,16 +60,14 @@ Tensor grouped_norm(const char* op, const Tensor& x, std::int64_t groups, const 
 
 }  // namespace
 
-Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon,
-                  std::source_location where) try {
+Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon, Location where) try {
   expect_affine("layer_norm", x, 1, {&scale, &shift}, where);
   return scaled(standardise(x, -1, epsilon, where), scale, shift, where);
 } catch (const Error& error) {
   ops::refuse_as("layer_norm", where, error);
 }
 
-Tensor batch_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon,
-                  std::source_location where) try {
+Tensor batch_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon, Location where) try {
   expect_affine("batch_norm", x, 2, {&scale, &shift}, where);
   std::vector<int> axes;
   for (int i = 0; i + 1 < x.rank(); ++i) axes.push_back(i);
@@ -79,16 +77,15 @@ Tensor batch_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, dou
 }
 
 Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& scale, const Tensor& shift, double epsilon,
-                  std::source_location where) {
+                  Location where) {
   return grouped_norm("group_norm", x, groups, scale, shift, epsilon, where);
 }
 
-Tensor instance_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon,
-                     std::source_location where) {
+Tensor instance_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon, Location where) {
   return grouped_norm("instance_norm", x, x.rank() ? x.size(-1) : 0, scale, shift, epsilon, where);
 }
 
-Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon, std::source_location where) try {
+Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon, Location where) try {
   expect_affine("rms_norm", x, 1, {&scale}, where);
   const Tensor power = mean(square(x, where), -1, Keep::yes, where);
   return scaled(mul(Operand(x, where), rsqrt(add(Operand(power, where), epsilon), where)), scale, {}, where);
@@ -98,29 +95,29 @@ Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon, std::sourc
 
 namespace {
 
-void expect_probability(double probability, const std::source_location& where) {
+void expect_probability(double probability, Location where) {
   if (!(probability >= 0 && probability < 1))
     fail(where, "dropout: the probability must be at least 0 and less than 1, is " + std::to_string(probability));
 }
 
-Tensor kept_elements(const Tensor& x, const Tensor& kept, double probability, const std::source_location& at) {
+Tensor kept_elements(const Tensor& x, const Tensor& kept, double probability, Location at) {
   return where(kept, mul(Operand(x, at), 1 / (1 - probability)), Operand(0, at));
 }
 
 }  // namespace
 
-Tensor dropout(const Tensor& x, double probability, const Random& random, std::source_location where) {
+Tensor dropout(const Tensor& x, double probability, const Random& random, Location where) {
   expect_probability(probability, where);
   return kept_elements(x, random.bernoulli(1 - probability, x.shape(), where), probability, where);
 }
 
-Tensor ops::dropout_at(const Tensor& x, double probability, const Tensor& counter, const std::source_location& where) {
+Tensor ops::dropout_at(const Tensor& x, double probability, const Tensor& counter, Location where) {
   expect_probability(probability, where);
   const Tensor kept = draw_at(counter, 0, "bernoulli", 1 - probability, x.shape(), DType::boolean, where);
   return kept_elements(x, kept, probability, where);
 }
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& labels, std::source_location where) try {
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, Location where) try {
   if (logits.rank() != 2 || labels.rank() != 1 || logits.size(0) != labels.size(0) || labels.dtype() != DType::i32)
     fail(where, "cross_entropy: needs logits [batch, classes] and i32 labels [batch], got " + to_string(logits.spec()) +
                     " and " + to_string(labels.spec()));
@@ -130,7 +127,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels, std::source_loc
   ops::refuse_as("cross_entropy", where, error);
 }
 
-Tensor mse(const Tensor& prediction, const Tensor& target, std::source_location where) try {
+Tensor mse(const Tensor& prediction, const Tensor& target, Location where) try {
   if (!(prediction.spec() == target.spec()))
     fail(where, "mse: the prediction is " + to_string(prediction.spec()) + ", the target " + to_string(target.spec()));
   return mean(square(sub(Operand(prediction, where), target), where), {}, Keep::no, where);
@@ -138,7 +135,7 @@ Tensor mse(const Tensor& prediction, const Tensor& target, std::source_location 
   ops::refuse_as("mse", where, error);
 }
 
-Tensor huber(const Tensor& prediction, const Tensor& target, double delta, std::source_location where) try {
+Tensor huber(const Tensor& prediction, const Tensor& target, double delta, Location where) try {
   if (!(prediction.spec() == target.spec()))
     fail(where,
          "huber: the prediction is " + to_string(prediction.spec()) + ", the target " + to_string(target.spec()));

@@ -5,12 +5,9 @@ namespace wr {
 
 using ir::Op;
 
-Tensor stop_gradient(const Tensor& x, std::source_location where) {
-  return ir::apply(Op::stop_gradient, {x}, {}, where);
-}
+Tensor stop_gradient(const Tensor& x, Location where) { return ir::apply(Op::stop_gradient, {x}, {}, where); }
 
-Tensor custom_gradient(const Tensor& value, const std::vector<Tensor>& arguments, GradientRule rule,
-                       std::source_location where) {
+Tensor custom_gradient(const Tensor& value, const std::vector<Tensor>& arguments, GradientRule rule, Location where) {
   if (!value) fail(where, "custom_gradient: the value is an empty Tensor");
   if (!rule) fail(where, "custom_gradient: the rule is empty");
   std::vector<Tensor> operands{value};
@@ -21,8 +18,7 @@ Tensor custom_gradient(const Tensor& value, const std::vector<Tensor>& arguments
 }
 
 Tensor custom_gradient(const Tensor& value, const Tensor& x,
-                       const std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)>& rule,
-                       std::source_location where) {
+                       const std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)>& rule, Location where) {
   if (!rule) fail(where, "custom_gradient: the rule is empty");
   return custom_gradient(
       value, std::vector<Tensor>{x},
@@ -33,7 +29,7 @@ Tensor custom_gradient(const Tensor& value, const Tensor& x,
 }
 
 std::vector<Tensor> checkpoint(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn,
-                               const std::vector<Tensor>& arguments, std::source_location where) {
+                               const std::vector<Tensor>& arguments, Location where) {
   auto graph = arguments.empty() ? ir::current_graph() : arguments[0].graph();
   if (!graph) fail(where, "checkpoint: an argument is an empty Tensor");
   struct Restore {
@@ -45,12 +41,12 @@ std::vector<Tensor> checkpoint(const std::function<std::vector<Tensor>(const std
   return fn(arguments);
 }
 
-Tensor checkpoint(const std::function<Tensor(const Tensor&)>& fn, const Tensor& argument, std::source_location where) {
+Tensor checkpoint(const std::function<Tensor(const Tensor&)>& fn, const Tensor& argument, Location where) {
   return checkpoint([&](const std::vector<Tensor>& a) { return std::vector<Tensor>{fn(a[0])}; }, {argument}, where)[0];
 }
 
 std::vector<Tensor> repeat(int n, const std::function<std::vector<Tensor>(int, const std::vector<Tensor>&)>& body,
-                           std::vector<Tensor> carry, Recompute recompute, std::source_location where) {
+                           std::vector<Tensor> carry, Recompute recompute, Location where) {
   if (n < 0) fail(where, "repeat: " + std::to_string(n) + " turns");
   for (int i = 0; i < n; ++i) {
     auto turn = [&](const std::vector<Tensor>& c) { return body(i, c); };

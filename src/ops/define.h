@@ -66,18 +66,18 @@ inline Shape expect_sizes(const Shape& shape) {
   return shape;
 }
 /// -1 for the last axis and so on; throws with the caller's line.
-int normalise_axis(int axis, int rank, const char* op, const std::source_location& where);
+int normalise_axis(int axis, int rank, const char* op, Location where);
 /// For ops made of others: throws what a part refused under the name and line that the caller knows.
-[[noreturn]] void refuse_as(std::string_view op, const std::source_location& where, const Error& error);
+[[noreturn]] void refuse_as(std::string_view op, Location where, const Error& error);
 
 inline std::vector<Tensor> no_gradient(const Gradient& of) { return std::vector<Tensor>(of.in.size()); }
 
 /// The numbers that a counter (i32[]) stands for: what Random draws at its own.
 Tensor draw_at(const Tensor& counter, std::uint64_t seed, const char* distribution, double parameter,
-               const Shape& shape, DType dtype, const std::source_location& where);
-Tensor dropout_at(const Tensor& x, double probability, const Tensor& counter, const std::source_location& where);
+               const Shape& shape, DType dtype, Location where);
+Tensor dropout_at(const Tensor& x, double probability, const Tensor& counter, Location where);
 
 /// g summed over the axes along which an operand of this shape was broadcast.
-Tensor sum_to_shape(const Tensor& g, const Shape& shape, const std::source_location& where);
+Tensor sum_to_shape(const Tensor& g, const Shape& shape, Location where);
 
 }  // namespace wr::ops

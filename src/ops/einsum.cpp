@@ -34,7 +34,7 @@ Parsed split(std::string_view spec) {
 }
 
 /// Without blanks, and with the result written out: the labels that occur once, in alphabetical order, as numpy has it.
-std::string make_explicit(std::string_view given, const std::source_location& where) {
+std::string make_explicit(std::string_view given, Location where) {
   std::string spec;
   for (char c : given)
     if (c != ' ') spec += c;
@@ -69,8 +69,7 @@ std::string rank_error(const Tensor& a, const Tensor& b) {
   return "needs operands of rank 2 or more, got " + to_string(a.shape()) + " and " + to_string(b.shape());
 }
 
-Tensor product(const char* name, const Tensor& a, const Tensor& b, const char* la, const char* lb,
-               const std::source_location& where) try {
+Tensor product(const char* name, const Tensor& a, const Tensor& b, const char* la, const char* lb, Location where) try {
   if (!a || !b) fail(where, std::string(name) + ": an operand is an empty Tensor");
   if (a.rank() < 2 || b.rank() < 2) fail(where, std::string(name) + ": " + rank_error(a, b));
   if (a.dtype() != b.dtype())
@@ -110,17 +109,15 @@ Tensor product(const char* name, const Tensor& a, const Tensor& b, const char* l
 
 }  // namespace
 
-Tensor einsum(std::string_view spec, const std::vector<Tensor>& operands, std::source_location where) {
+Tensor einsum(std::string_view spec, const std::vector<Tensor>& operands, Location where) {
   return ir::apply(Op::einsum, operands, {{}, {}, make_explicit(spec, where)}, where);
 }
 
-Tensor matmul(const Tensor& a, const Tensor& b, std::source_location where) {
-  return product("matmul", a, b, "mk", "kn", where);
-}
-Tensor matmul_nt(const Tensor& a, const Tensor& b, std::source_location where) {
+Tensor matmul(const Tensor& a, const Tensor& b, Location where) { return product("matmul", a, b, "mk", "kn", where); }
+Tensor matmul_nt(const Tensor& a, const Tensor& b, Location where) {
   return product("matmul_nt", a, b, "mk", "nk", where);
 }
-Tensor matmul_tn(const Tensor& a, const Tensor& b, std::source_location where) {
+Tensor matmul_tn(const Tensor& a, const Tensor& b, Location where) {
   return product("matmul_tn", a, b, "km", "kn", where);
 }
 

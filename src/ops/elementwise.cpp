@@ -64,7 +64,7 @@ Tensor formula(Op op, std::vector<Operand> operands) {
 }  // namespace
 
 #define WINDROW_UNARY(name, ...) \
-  Tensor name(const Tensor& x, std::source_location where) { return ir::apply(Op::name, {x}, {}, where); }
+  Tensor name(const Tensor& x, Location where) { return ir::apply(Op::name, {x}, {}, where); }
 #define WINDROW_BINARY(name, ...) \
   Tensor name(const Operand& a, const Operand& b) { return formula(Op::name, {a, b}); }
 #define WINDROW_TERNARY(name, ...) \
@@ -83,14 +83,14 @@ Tensor where(const Tensor& condition, const Operand& yes, const Operand& no) {
   return ir::apply(Op::where, align("where", {Operand(condition, yes.where), yes, no}, 1), {}, yes.where);
 }
 
-Tensor cast(const Tensor& x, DType dtype, std::source_location where) try {
+Tensor cast(const Tensor& x, DType dtype, Location where) try {
   if (x.dtype() == dtype) return x;
   return ir::apply(Op::cast, {x}, {{static_cast<std::int64_t>(dtype)}, {}, {}}, where);
 } catch (const Error& error) {
   ops::refuse_as("cast", where, error);
 }
 
-Tensor logical_not(const Tensor& x, std::source_location where) {
+Tensor logical_not(const Tensor& x, Location where) {
   if (!x) fail(where, "logical_not: the operand is an empty Tensor");
   if (x.dtype() != DType::boolean) fail(where, "logical_not: works on bool, the operand is " + to_string(x.spec()));
   return logical_xor(Operand(x, where), Operand(Array::full(Shape(x.rank(), 1), 1, DType::boolean), where));
@@ -98,7 +98,7 @@ Tensor logical_not(const Tensor& x, std::source_location where) {
 
 namespace ops {
 
-Tensor sum_to_shape(const Tensor& g, const Shape& shape, const std::source_location& where) {
+Tensor sum_to_shape(const Tensor& g, const Shape& shape, Location where) {
   if (g.shape() == shape) return g;
   std::vector<int> axes;
   for (int i = 0; i < shape.rank(); ++i)
@@ -165,7 +165,7 @@ std::vector<Tensor> summed(const Gradient& of, std::vector<Tensor> gradients) {
       Tensor& d = gradients[i];
       // A gradient that does not depend on g's full shape (a product of small operands) is first spread out.
       if (!(d.shape() == of.out.shape())) d = broadcast_to(d, of.out.shape());
-      d = sum_to_shape(d, of.in[i].shape(), std::source_location::current());
+      d = sum_to_shape(d, of.in[i].shape(), Location::current());
     }
   return gradients;
 }

@@ -26,7 +26,7 @@ Array functions(DType dtype) {
 
 }  // namespace
 
-Tensor gates(const Tensor& x, const Tensor& coefficients, const Wiring& wiring, std::source_location where) {
+Tensor gates(const Tensor& x, const Tensor& coefficients, const Wiring& wiring, Location where) {
   std::vector<std::int64_t> ints;
   ints.reserve(1 + 2 * wiring.size());
   ints.push_back(coefficients.rank() > 0 ? coefficients.shape()[0] : 0);
@@ -37,7 +37,7 @@ Tensor gates(const Tensor& x, const Tensor& coefficients, const Wiring& wiring, 
   return ir::apply(Op::gates, {x, coefficients}, {std::move(ints), {}, {}}, where);
 }
 
-Tensor gate_coefficients(const Tensor& logits, std::source_location where) try {
+Tensor gate_coefficients(const Tensor& logits, Location where) try {
   if (!is_floating(logits.dtype()) || logits.rank() == 0 || logits.size(-1) != 16)
     fail(where, "gate_coefficients: the logits must be f32 or f64 [..., 16], are " + to_string(logits.spec()));
   return matmul(softmax(logits, -1, where), Tensor(functions(logits.dtype()), where), where);
@@ -45,7 +45,7 @@ Tensor gate_coefficients(const Tensor& logits, std::source_location where) try {
   ops::refuse_as("gate_coefficients", where, error);
 }
 
-Tensor neighbours(const Tensor& x, std::int64_t height, std::int64_t width, Border border, std::source_location where) {
+Tensor neighbours(const Tensor& x, std::int64_t height, std::int64_t width, Border border, Location where) {
   return ir::apply(Op::neighbours, {x}, {{height, width, border == Border::wrap}, {}, {}}, where);
 }
 
@@ -97,11 +97,11 @@ Spec infer_gates(std::span<const Spec> in, const Attrs& attrs) {
 AxisMap gates_axes(const Spec&, std::span<const Spec>, const Attrs&) { return {{{kWhole, 1}, {kWhole, kWhole}}}; }
 
 Tensor grad_x(const Tensor& x, const Tensor& coefficients, const Tensor& g, const Attrs& attrs) {
-  return ir::apply(Op::gates_grad_x, {x, coefficients, g}, attrs, std::source_location::current());
+  return ir::apply(Op::gates_grad_x, {x, coefficients, g}, attrs, Location::current());
 }
 
 Tensor grad_coefficients(const Tensor& x, const Tensor& g, const Attrs& attrs) {
-  return ir::apply(Op::gates_grad_coefficients, {x, g}, attrs, std::source_location::current());
+  return ir::apply(Op::gates_grad_coefficients, {x, g}, attrs, Location::current());
 }
 
 std::vector<Tensor> gradient_of_gates(const Gradient& of) {
@@ -174,7 +174,7 @@ AxisMap grad_coefficients_axes(const Spec&, std::span<const Spec>, const Attrs&)
 
 std::vector<Tensor> gradient_of_grad_coefficients(const Gradient& of) {
   return {grad_x(of.in[0], of.g, of.in[1], of.attrs),
-          ir::apply(Op::gates, {of.in[0], of.g}, of.attrs, std::source_location::current())};
+          ir::apply(Op::gates, {of.in[0], of.g}, of.attrs, Location::current())};
 }
 
 // ---- neighbours -------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ Spec infer_neighbours(std::span<const Spec> in, const Attrs& attrs) {
 AxisMap neighbours_axes(const Spec&, std::span<const Spec>, const Attrs&) { return {{{kWhole, kWhole}}, {1}}; }
 
 std::vector<Tensor> gradient_of_neighbours(const Gradient& of) {
-  return {ir::apply(Op::neighbours_sum, {of.g}, of.attrs, std::source_location::current())};
+  return {ir::apply(Op::neighbours_sum, {of.g}, of.attrs, Location::current())};
 }
 
 // neighbours_sum(patches): for each cell, the sum of what the nine neighbourhoods it is in hold for it
@@ -214,7 +214,7 @@ Spec infer_neighbours_sum(std::span<const Spec> in, const Attrs& attrs) {
 }
 
 std::vector<Tensor> gradient_of_neighbours_sum(const Gradient& of) {
-  return {ir::apply(Op::neighbours, {of.g}, of.attrs, std::source_location::current())};
+  return {ir::apply(Op::neighbours, {of.g}, of.attrs, Location::current())};
 }
 
 const OpDef kOpDefs[] = {

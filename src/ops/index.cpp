@@ -5,28 +5,27 @@ namespace wr {
 
 using ir::Op;
 
-Tensor gather(const Tensor& x, const Tensor& indices, int axis, std::source_location where) try {
+Tensor gather(const Tensor& x, const Tensor& indices, int axis, Location where) try {
   return ir::apply(Op::gather, {x, indices}, {{ops::normalise_axis(axis, x.rank(), "gather", where)}, {}, {}}, where);
 } catch (const Error& error) {
   ops::refuse_as("gather", where, error);
 }
-Tensor scatter_add(const Tensor& base, const Tensor& indices, const Tensor& updates, int axis,
-                   std::source_location where) try {
+Tensor scatter_add(const Tensor& base, const Tensor& indices, const Tensor& updates, int axis, Location where) try {
   return ir::apply(Op::scatter_add, {base, indices, updates},
                    {{ops::normalise_axis(axis, base.rank(), "scatter_add", where)}, {}, {}}, where);
 } catch (const Error& error) {
   ops::refuse_as("scatter_add", where, error);
 }
-Tensor take_along(const Tensor& x, const Tensor& indices, int axis, std::source_location where) try {
+Tensor take_along(const Tensor& x, const Tensor& indices, int axis, Location where) try {
   return ir::apply(Op::take_along, {x, indices}, {{ops::normalise_axis(axis, x.rank(), "take_along", where)}, {}, {}},
                    where);
 } catch (const Error& error) {
   ops::refuse_as("take_along", where, error);
 }
-Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype, std::source_location where) {
+Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype, Location where) {
   return ir::apply(Op::one_hot, {indices}, {{classes, static_cast<std::int64_t>(dtype)}, {}, {}}, where);
 }
-Tensor embedding_sum(const Tensor& table, const Tensor& indices, std::source_location where) {
+Tensor embedding_sum(const Tensor& table, const Tensor& indices, Location where) {
   return ir::apply(Op::embedding_sum, {table, indices}, {}, where);
 }
 
@@ -64,7 +63,7 @@ std::vector<Tensor> gradient_of_gather(const Gradient& of) {
   if (axis == 0) {  // rows: the adjoint that can be summed strip by strip
     const Tensor rows = reshape(of.g, {count, count ? of.g.shape().count() / count : 0});
     const Tensor d = ir::apply(Op::embedding_grad, {reshape(indices, {count, 1}), rows}, {{x.shape()[0]}, {}, {}},
-                               std::source_location::current());
+                               Location::current());
     return {reshape(d, x.shape()), {}};
   }
   Shape flat;
@@ -135,8 +134,7 @@ AxisMap along_axes(const Spec&, std::span<const Spec> in, const Attrs& attrs) {
 std::vector<Tensor> gradient_of_take_along(const Gradient& of) {
   const Tensor& x = of.in[0];
   return {ir::apply(Op::put_along, {of.in[1], of.g},
-                    {{of.attrs.ints[0], x.shape()[static_cast<int>(of.attrs.ints[0])]}, {}, {}},
-                    std::source_location::current()),
+                    {{of.attrs.ints[0], x.shape()[static_cast<int>(of.attrs.ints[0])]}, {}, {}}, Location::current()),
           {}};
 }
 
@@ -198,7 +196,7 @@ std::vector<Tensor> gradient_of_embedding_sum(const Gradient& of) {
   const auto k = of.in[1].shape().back(), width = of.g.shape().back();
   const auto rows = k ? of.in[1].shape().count() / k : 0;
   return {ir::apply(Op::embedding_grad, {reshape(of.in[1], {rows, k}), reshape(of.g, {rows, width})},
-                    {{of.in[0].shape()[0]}, {}, {}}, std::source_location::current()),
+                    {{of.in[0].shape()[0]}, {}, {}}, Location::current()),
           {}};
 }
 

@@ -5,11 +5,11 @@ namespace wr {
 
 using ir::Op;
 
-Tensor::Tensor(const Array& value, std::source_location where) : graph_(ir::current_graph()) {
+Tensor::Tensor(const Array& value, Location where) : graph_(ir::current_graph()) {
   node_ = graph_->add_constant(value, where);
 }
 
-Tensor::Tensor(const State& state, std::source_location where) : graph_(ir::current_graph()) {
+Tensor::Tensor(const State& state, Location where) : graph_(ir::current_graph()) {
   if (!state) fail(where, "state: an empty State has no value");
   node_ = graph_->current(state.variable(), where);
 }
@@ -19,7 +19,7 @@ const Spec& Tensor::spec() const {
   return (*graph_)[node_].spec;
 }
 
-std::int64_t Tensor::size(int axis, std::source_location where) const {
+std::int64_t Tensor::size(int axis, Location where) const {
   return shape()[ops::normalise_axis(axis, rank(), "size", where)];
 }
 
@@ -43,7 +43,7 @@ void State::rename(const std::string& name) const {
 const Spec& State::spec() const { return variable_of(variable_).spec; }
 Array State::value() const { return variable_of(variable_).value.clone(); }
 
-void State::set(const Array& value, std::source_location where) {
+void State::set(const Array& value, Location where) {
   if (!variable_) fail(where, "set: an empty State has no value");
   if (value.dtype() != spec().dtype || !(value.shape() == shape()))
     fail(where, "set: state " + (name().empty() ? "" : "'" + name() + "' ") + "is " + to_string(spec()) +
@@ -51,14 +51,14 @@ void State::set(const Array& value, std::source_location where) {
   variable_->value.copy_from(value);
 }
 
-void State::assign(const Tensor& value, std::source_location where) const {
+void State::assign(const Tensor& value, Location where) const {
   if (!variable_) fail(where, "assign: an empty State has no value");
   if (!value) fail(where, "assign: the value is an empty Tensor");
   if (value.graph() != ir::current_graph()) fail(where, "assign: the value belongs to another trace");
   value.graph()->assign(variable_, value.node(), where);
 }
 
-Tensor full(const Shape& shape, double value, DType dtype, std::source_location where) try {
+Tensor full(const Shape& shape, double value, DType dtype, Location where) try {
   auto graph = ir::current_graph();
   const Tensor scalar(graph, graph->add_constant(Array::full(Shape(shape.rank(), 1), value, dtype), where));
   return shape.count() == 1 ? scalar : broadcast_to(scalar, shape, where);
@@ -66,7 +66,7 @@ Tensor full(const Shape& shape, double value, DType dtype, std::source_location 
   ops::refuse_as("full", where, error);
 }
 
-Tensor iota(const Shape& shape, int axis, DType dtype, std::source_location where) {
+Tensor iota(const Shape& shape, int axis, DType dtype, Location where) {
   std::vector<std::int64_t> ints{ops::normalise_axis(axis, shape.rank(), "iota", where),
                                  static_cast<std::int64_t>(dtype)};
   ints.insert(ints.end(), shape.begin(), shape.end());

@@ -11,7 +11,7 @@ Random::Random(std::uint64_t seed) : seed_(seed), counter_(Array::full({}, 0, DT
 namespace {
 
 Tensor draw(const Random& random, const char* distribution, double parameter, const Shape& shape, DType dtype,
-            const std::source_location& where) {
+            Location where) {
   auto graph = ir::current_graph();
   const auto& variable = random.counter().variable();
   const int start = graph->add_state(variable, where);
@@ -22,13 +22,13 @@ Tensor draw(const Random& random, const char* distribution, double parameter, co
 
 }  // namespace
 
-Tensor Random::uniform(const Shape& shape, DType dtype, std::source_location where) const {
+Tensor Random::uniform(const Shape& shape, DType dtype, Location where) const {
   return draw(*this, "uniform", 0, shape, dtype, where);
 }
-Tensor Random::normal(const Shape& shape, DType dtype, std::source_location where) const {
+Tensor Random::normal(const Shape& shape, DType dtype, Location where) const {
   return draw(*this, "normal", 0, shape, dtype, where);
 }
-Tensor Random::bernoulli(double probability, const Shape& shape, std::source_location where) const {
+Tensor Random::bernoulli(double probability, const Shape& shape, Location where) const {
   if (!(probability >= 0 && probability <= 1))
     fail(where, "bernoulli: the probability is " + std::to_string(probability));
   return draw(*this, "bernoulli", probability, shape, DType::boolean, where);
@@ -37,7 +37,7 @@ Tensor Random::bernoulli(double probability, const Shape& shape, std::source_loc
 namespace ops {
 
 Tensor draw_at(const Tensor& counter, std::uint64_t seed, const char* distribution, double parameter,
-               const Shape& shape, DType dtype, const std::source_location& where) try {
+               const Shape& shape, DType dtype, Location where) try {
   Attrs attrs;
   std::vector<std::int64_t> ints{static_cast<std::int64_t>(seed), counter.graph()->random_streams++,
                                  static_cast<std::int64_t>(dtype)};

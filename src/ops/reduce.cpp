@@ -10,7 +10,7 @@ using ir::Op;
 
 namespace {
 
-std::vector<std::int64_t> normalise(const Axes& axes, int rank, const char* op, const std::source_location& where) {
+std::vector<std::int64_t> normalise(const Axes& axes, int rank, const char* op, Location where) {
   std::vector<std::int64_t> list;
   if (axes.all)
     for (int i = 0; i < rank; ++i) list.push_back(i);
@@ -21,15 +21,14 @@ std::vector<std::int64_t> normalise(const Axes& axes, int rank, const char* op, 
   return list;
 }
 
-Tensor drop_axes(const Tensor& x, const std::vector<std::int64_t>& axes, const std::source_location& where) {
+Tensor drop_axes(const Tensor& x, const std::vector<std::int64_t>& axes, Location where) {
   Shape shape;
   for (int i = 0; i < x.rank(); ++i)
     if (std::find(axes.begin(), axes.end(), i) == axes.end()) shape.push_back(x.shape()[i]);
   return reshape(x, shape, where);
 }
 
-Tensor reduce(Op op, const char* name, const Tensor& x, const Axes& axes, Keep keep,
-              const std::source_location& where) try {
+Tensor reduce(Op op, const char* name, const Tensor& x, const Axes& axes, Keep keep, Location where) try {
   const auto list = normalise(axes, x.rank(), name, where);
   Tensor y = list.empty() && op != Op::reduce_argmax && op != Op::reduce_argmin
                  ? x
@@ -41,9 +40,9 @@ Tensor reduce(Op op, const char* name, const Tensor& x, const Axes& axes, Keep k
 
 }  // namespace
 
-#define WINDROW_REDUCE(name, op)                                                          \
-  Tensor name(const Tensor& x, const Axes& axes, Keep keep, std::source_location where) { \
-    return reduce(Op::op, #name, x, axes, keep, where);                                   \
+#define WINDROW_REDUCE(name, op)                                              \
+  Tensor name(const Tensor& x, const Axes& axes, Keep keep, Location where) { \
+    return reduce(Op::op, #name, x, axes, keep, where);                       \
   }
 WINDROW_REDUCE(sum, reduce_sum)
 WINDROW_REDUCE(max, reduce_max)
@@ -53,7 +52,7 @@ WINDROW_REDUCE(argmax, reduce_argmax)
 WINDROW_REDUCE(argmin, reduce_argmin)
 #undef WINDROW_REDUCE
 
-Tensor mean(const Tensor& x, const Axes& axes, Keep keep, std::source_location where) try {
+Tensor mean(const Tensor& x, const Axes& axes, Keep keep, Location where) try {
   if (!is_floating(x.dtype()))
     fail(where, "mean: works on f32 and f64, the operand is " + to_string(x.spec()) + "; cast it");
   const Tensor total = reduce(Op::reduce_sum, "mean", x, axes, Keep::yes, where);
@@ -65,14 +64,14 @@ Tensor mean(const Tensor& x, const Axes& axes, Keep keep, std::source_location w
   ops::refuse_as("mean", where, error);
 }
 
-Tensor variance(const Tensor& x, const Axes& axes, Keep keep, std::source_location where) try {
+Tensor variance(const Tensor& x, const Axes& axes, Keep keep, Location where) try {
   const Tensor centred = sub(Operand(x, where), mean(x, axes, Keep::yes, where));
   return mean(square(centred, where), axes, keep, where);
 } catch (const Error& error) {
   ops::refuse_as("variance", where, error);
 }
 
-Tensor logsumexp(const Tensor& x, const Axes& axes, Keep keep, std::source_location where) try {
+Tensor logsumexp(const Tensor& x, const Axes& axes, Keep keep, Location where) try {
   const Tensor top = stop_gradient(max(x, axes, Keep::yes, where), where);
   const Tensor total = sum(exp(sub(Operand(x, where), top), where), axes, Keep::yes, where);
   const Tensor y = add(Operand(log(total, where), where), top);

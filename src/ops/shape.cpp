@@ -16,7 +16,7 @@ std::vector<std::int64_t> to_ints(const Dims& dims) { return {dims.begin(), dims
 
 }  // namespace
 
-Tensor reshape(const Tensor& x, const Shape& given, std::source_location where) try {
+Tensor reshape(const Tensor& x, const Shape& given, Location where) try {
   Shape shape = given;
   int unknown = -1;
   std::int64_t known = 1;
@@ -40,7 +40,7 @@ Tensor reshape(const Tensor& x, const Shape& given, std::source_location where) 
   ops::refuse_as("reshape", where, error);
 }
 
-Tensor flatten(const Tensor& x, int from_axis, std::source_location where) try {
+Tensor flatten(const Tensor& x, int from_axis, Location where) try {
   if (x.rank() == 0) return reshape(x, {1}, where);
   const int from = ops::normalise_axis(from_axis, x.rank(), "flatten", where);
   Shape shape;
@@ -53,7 +53,7 @@ Tensor flatten(const Tensor& x, int from_axis, std::source_location where) try {
   ops::refuse_as("flatten", where, error);
 }
 
-Tensor permute(const Tensor& x, const Dims& order, std::source_location where) try {
+Tensor permute(const Tensor& x, const Dims& order, Location where) try {
   Dims axes;
   for (auto axis : order) axes.push_back(ops::normalise_axis(static_cast<int>(axis), x.rank(), "permute", where));
   return ir::apply(Op::permute, {x}, {to_ints(axes), {}, {}}, where);
@@ -61,7 +61,7 @@ Tensor permute(const Tensor& x, const Dims& order, std::source_location where) t
   ops::refuse_as("permute", where, error);
 }
 
-Tensor transpose(const Tensor& x, std::source_location where) try {
+Tensor transpose(const Tensor& x, Location where) try {
   if (x.rank() < 2) fail(where, "transpose: needs rank 2 or more, got " + to_string(x.shape()));
   Dims order;
   for (int i = 0; i < x.rank(); ++i) order.push_back(i);
@@ -71,7 +71,7 @@ Tensor transpose(const Tensor& x, std::source_location where) try {
   ops::refuse_as("transpose", where, error);
 }
 
-Tensor expand_dims(const Tensor& x, int axis, std::source_location where) try {
+Tensor expand_dims(const Tensor& x, int axis, Location where) try {
   Shape shape = x.shape();
   shape.insert(ops::normalise_axis(axis, x.rank() + 1, "expand_dims", where), 1);
   return reshape(x, shape, where);
@@ -79,7 +79,7 @@ Tensor expand_dims(const Tensor& x, int axis, std::source_location where) try {
   ops::refuse_as("expand_dims", where, error);
 }
 
-Tensor squeeze(const Tensor& x, int axis, std::source_location where) try {
+Tensor squeeze(const Tensor& x, int axis, Location where) try {
   const int at = ops::normalise_axis(axis, x.rank(), "squeeze", where);
   if (x.shape()[at] != 1)
     fail(where, "squeeze: axis " + std::to_string(at) + " of " + to_string(x.shape()) + " has size " +
@@ -91,7 +91,7 @@ Tensor squeeze(const Tensor& x, int axis, std::source_location where) try {
   ops::refuse_as("squeeze", where, error);
 }
 
-Tensor broadcast_to(const Tensor& x, const Shape& shape, std::source_location where) try {
+Tensor broadcast_to(const Tensor& x, const Shape& shape, Location where) try {
   if (x.rank() > shape.rank())
     fail(where, "broadcast_to: " + to_string(x.shape()) + " has more axes than " + to_string(shape));
   Shape padded(shape.rank() - x.rank(), 1);
@@ -103,8 +103,7 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape, std::source_location wh
   ops::refuse_as("broadcast_to", where, error);
 }
 
-Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, std::int64_t step,
-             std::source_location where) try {
+Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, std::int64_t step, Location where) try {
   const int at = ops::normalise_axis(axis, x.rank(), "slice", where);
   const auto n = x.shape()[at];
   if (step == 0) fail(where, "slice: the step is 0");
@@ -128,7 +127,7 @@ Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, s
   ops::refuse_as("slice", where, error);
 }
 
-Tensor concat(const std::vector<Tensor>& parts, int axis, std::source_location where) try {
+Tensor concat(const std::vector<Tensor>& parts, int axis, Location where) try {
   if (parts.empty()) fail(where, "concat: nothing to put together");
   if (parts.size() == 1) return parts[0];
   const int at = ops::normalise_axis(axis, parts[0].rank(), "concat", where);
@@ -137,7 +136,7 @@ Tensor concat(const std::vector<Tensor>& parts, int axis, std::source_location w
   ops::refuse_as("concat", where, error);
 }
 
-Tensor stack(const std::vector<Tensor>& parts, int axis, std::source_location where) try {
+Tensor stack(const std::vector<Tensor>& parts, int axis, Location where) try {
   std::vector<Tensor> expanded;
   for (const Tensor& t : parts) expanded.push_back(expand_dims(t, axis, where));
   return concat(expanded, axis, where);
@@ -145,7 +144,7 @@ Tensor stack(const std::vector<Tensor>& parts, int axis, std::source_location wh
   ops::refuse_as("stack", where, error);
 }
 
-Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value, std::source_location where) {
+Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value, Location where) {
   auto ints = to_ints(before);
   ints.insert(ints.end(), after.begin(), after.end());
   return ir::apply(Op::pad, {x}, {std::move(ints), {value}, {}}, where);
@@ -231,7 +230,7 @@ AxisMap same_size_axes(const Spec& out, std::span<const Spec> in, const Attrs&) 
 }
 
 std::vector<Tensor> gradient_of_broadcast(const Gradient& of) {
-  return {sum_to_shape(of.g, of.in[0].shape(), std::source_location::current())};
+  return {sum_to_shape(of.g, of.in[0].shape(), Location::current())};
 }
 
 // ---- slice: ints are starts, counts, steps

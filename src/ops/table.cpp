@@ -42,14 +42,14 @@ const OpDef* find_op(std::string_view name) {
 
 namespace wr::ops {
 
-int normalise_axis(int axis, int rank, const char* op, const std::source_location& where) {
+int normalise_axis(int axis, int rank, const char* op, Location where) {
   if (axis < -rank || axis >= rank)
     fail(where,
          std::string(op) + ": axis " + std::to_string(axis) + " is out of range for rank " + std::to_string(rank));
   return axis < 0 ? axis + rank : axis;
 }
 
-void refuse_as(std::string_view op, const std::source_location& where, const Error& error) {
+void refuse_as(std::string_view op, Location where, const Error& error) {
   std::string_view rest = error.what();
   // Takes "train.cpp:42" or the name of a part off the front, if it stands there.
   auto take = [&](auto&& is_it) {

@@ -15,25 +15,23 @@ std::vector<std::int64_t> to_ints(const Window& w) {
           w.dilation_w, w.pad_top, w.pad_bottom, w.pad_left, w.pad_right};
 }
 
-void expect_image(const Tensor& x, const char* op, const std::source_location& where) {
+void expect_image(const Tensor& x, const char* op, Location where) {
   if (x.rank() != 4)
     fail(where, std::string(op) + ": the image must be [batch, height, width, channels], is " + to_string(x.shape()));
 }
 
-void expect_weights(const Tensor& weights, int rank, const char* axes, const char* op,
-                    const std::source_location& where) {
+void expect_weights(const Tensor& weights, int rank, const char* axes, const char* op, Location where) {
   if (weights.rank() != rank)
     fail(where, std::string(op) + ": the weights must be " + axes + ", are " + to_string(weights.shape()));
 }
 
-void expect_options(const ConvOptions& o, const char* op, const std::source_location& where) {
+void expect_options(const ConvOptions& o, const char* op, Location where) {
   if (o.stride < 1 || o.dilation < 1)
     fail(where, std::string(op) + ": stride and dilation must be positive, are " + std::to_string(o.stride) + " and " +
                     std::to_string(o.dilation));
 }
 
-void expect_groups(const Tensor& x, const Tensor& weights, std::int64_t groups, const char* op,
-                   const std::source_location& where) {
+void expect_groups(const Tensor& x, const Tensor& weights, std::int64_t groups, const char* op, Location where) {
   const auto channels = x.size(-1), taken = weights.size(-2), out = weights.size(-1);
   if (groups < 1 || channels % groups || out % groups)
     fail(where, std::string(op) + ": " + std::to_string(channels) + " inputs and " + std::to_string(out) +
@@ -65,11 +63,11 @@ Window window_on(std::int64_t height, std::int64_t width, std::int64_t kernel_he
           o.dilation,    rows.before,  rows.after, columns.before, columns.after};
 }
 
-Tensor unfold(const Tensor& x, const Window& window, std::source_location where) {
+Tensor unfold(const Tensor& x, const Window& window, Location where) {
   return ir::apply(Op::unfold, {x}, {to_ints(window), {}, {}}, where);
 }
 
-Tensor fold(const Tensor& patches, const Shape& image, const Window& window, std::source_location where) {
+Tensor fold(const Tensor& patches, const Shape& image, const Window& window, Location where) {
   if (image.rank() != 4)
     fail(where, "fold: the image must be [batch, height, width, channels], is " + to_string(image));
   auto ints = to_ints(window);
@@ -81,8 +79,7 @@ Tensor fold(const Tensor& patches, const Shape& image, const Window& window, std
 namespace {
 
 /// x [b,h,w,c] with weights [kh,kw,c / groups,o]: a product with the patches.
-Tensor convolve(const Tensor& x, const Tensor& weights, const Window& w, std::int64_t groups,
-                const std::source_location& where) {
+Tensor convolve(const Tensor& x, const Tensor& weights, const Window& w, std::int64_t groups, Location where) {
   const auto in = weights.size(2), out = weights.size(3);
   const bool pointwise = w == Window{};
   if (pointwise && groups == 1) return einsum("bhwc,co->bhwo", {x, reshape(weights, {in, out}, where)}, where);
@@ -102,7 +99,7 @@ Tensor convolve(const Tensor& x, const Tensor& weights, const Window& w, std::in
 
 }  // namespace
 
-Tensor conv2d(const Tensor& x, const Tensor& weights, const ConvOptions& options, std::source_location where) try {
+Tensor conv2d(const Tensor& x, const Tensor& weights, const ConvOptions& options, Location where) try {
   expect_image(x, "conv2d", where);
   expect_weights(weights, 4, "[height, width, channels in, channels out]", "conv2d", where);
   expect_options(options, "conv2d", where);
@@ -114,7 +111,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weights, const ConvOptions& options
 }
 
 // A sequence is an image of height 1.
-Tensor conv1d(const Tensor& x, const Tensor& weights, const ConvOptions& options, std::source_location where) try {
+Tensor conv1d(const Tensor& x, const Tensor& weights, const ConvOptions& options, Location where) try {
   if (x.rank() != 3) fail(where, "conv1d: the input must be [batch, time, channels], is " + to_string(x.shape()));
   expect_weights(weights, 3, "[time, channels in, channels out]", "conv1d", where);
   expect_options(options, "conv1d", where);
@@ -128,8 +125,7 @@ Tensor conv1d(const Tensor& x, const Tensor& weights, const ConvOptions& options
   ops::refuse_as("conv1d", where, error);
 }
 
-Tensor conv_transpose2d(const Tensor& x, const Tensor& weights, const ConvOptions& options,
-                        std::source_location where) try {
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weights, const ConvOptions& options, Location where) try {
   expect_image(x, "conv_transpose2d", where);
   expect_weights(weights, 4, "[channels in, height, width, channels out]", "conv_transpose2d", where);
   expect_options(options, "conv_transpose2d", where);
@@ -155,24 +151,24 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weights, const ConvOption
   ops::refuse_as("conv_transpose2d", where, error);
 }
 
-Tensor max_pool(const Tensor& x, const Window& window, std::source_location where) try {
+Tensor max_pool(const Tensor& x, const Window& window, Location where) try {
   return ir::apply(Op::max_pool_pick, {x, x}, {to_ints(window), {}, {}}, where);
 } catch (const Error& error) {
   ops::refuse_as("max_pool", where, error);
 }
 
-Tensor max_pool(const Tensor& x, std::int64_t size, std::int64_t stride, std::source_location where) {
+Tensor max_pool(const Tensor& x, std::int64_t size, std::int64_t stride, Location where) {
   const auto step = stride ? stride : size;
   return max_pool(x, Window{size, size, step, step}, where);
 }
 
-Tensor avg_pool(const Tensor& x, const Window& window, std::source_location where) try {
+Tensor avg_pool(const Tensor& x, const Window& window, Location where) try {
   return mean(unfold(x, window, where), {3, 4}, Keep::no, where);
 } catch (const Error& error) {
   ops::refuse_as("avg_pool", where, error);
 }
 
-Tensor avg_pool(const Tensor& x, std::int64_t size, std::int64_t stride, std::source_location where) {
+Tensor avg_pool(const Tensor& x, std::int64_t size, std::int64_t stride, Location where) {
   const auto step = stride ? stride : size;
   return avg_pool(x, Window{size, size, step, step}, where);
 }
@@ -267,7 +263,7 @@ Spec infer_pick(std::span<const Spec> in, const Attrs& attrs) {
 }
 
 std::vector<Tensor> gradient_of_pick(const Gradient& of) {
-  return {{}, ir::apply(Op::max_pool_scatter, {of.in[0], of.g}, of.attrs, std::source_location::current())};
+  return {{}, ir::apply(Op::max_pool_scatter, {of.in[0], of.g}, of.attrs, Location::current())};
 }
 
 // max_pool_scatter(x, g): each window's g put where x is largest; the adjoint of max_pool_pick in its second operand
@@ -279,7 +275,7 @@ Spec infer_scatter(std::span<const Spec> in, const Attrs& attrs) {
 }
 
 std::vector<Tensor> gradient_of_scatter(const Gradient& of) {
-  return {{}, ir::apply(Op::max_pool_pick, {of.in[0], of.g}, of.attrs, std::source_location::current())};
+  return {{}, ir::apply(Op::max_pool_pick, {of.in[0], of.g}, of.attrs, Location::current())};
 }
 
 const OpDef kOpDefs[] = {

@@ -6,10 +6,8 @@
 namespace wr::optim {
 namespace {
 
-using Where = std::source_location;
-
 void expect_pairs(const std::string& name, const std::vector<State>& parameters, const std::vector<Tensor>& gradients,
-                  const Where& where) {
+                  Location where) {
   if (parameters.size() != gradients.size())
     fail(where, name + ": " + std::to_string(parameters.size()) + " parameters but " +
                     std::to_string(gradients.size()) + " gradients");
@@ -19,7 +17,7 @@ void expect_pairs(const std::string& name, const std::vector<State>& parameters,
                       to_string(parameters[i].spec()) + ", its gradient " + to_string(gradients[i].spec()));
 }
 
-void expect_limit(const char* name, double limit, const Where& where) {
+void expect_limit(const char* name, double limit, Location where) {
   if (!(limit > 0)) fail(where, std::string(name) + ": the limit must be positive, is " + std::to_string(limit));
 }
 
@@ -29,13 +27,13 @@ bool holds(const std::vector<State>& list, const State& state) {
   return std::any_of(list.begin(), list.end(), [&](const State& s) { return same(s, state); });
 }
 
-Tensor as_type(const Tensor& scalar, const Tensor& like, const Where& where) {
+Tensor as_type(const Tensor& scalar, const Tensor& like, Location where) {
   return reshape(cast(scalar, like.dtype(), where), Shape(like.rank(), 1), where);
 }
 
 }  // namespace
 
-Tensor global_norm(const std::vector<Tensor>& gradients, Where where) {
+Tensor global_norm(const std::vector<Tensor>& gradients, Location where) {
   if (gradients.empty()) fail(where, "global_norm: no gradients");
   Tensor total;
   for (const Tensor& g : gradients) {
@@ -45,7 +43,7 @@ Tensor global_norm(const std::vector<Tensor>& gradients, Where where) {
   return sqrt(total, where);
 }
 
-std::vector<Tensor> clip_by_value(const std::vector<Tensor>& gradients, double limit, Where where) {
+std::vector<Tensor> clip_by_value(const std::vector<Tensor>& gradients, double limit, Location where) {
   expect_limit("clip_by_value", limit, where);
   std::vector<Tensor> clipped;
   clipped.reserve(gradients.size());
@@ -53,7 +51,7 @@ std::vector<Tensor> clip_by_value(const std::vector<Tensor>& gradients, double l
   return clipped;
 }
 
-std::vector<Tensor> clip_by_norm(const std::vector<Tensor>& gradients, double limit, Where where) {
+std::vector<Tensor> clip_by_norm(const std::vector<Tensor>& gradients, double limit, Location where) {
   expect_limit("clip_by_norm", limit, where);
   constexpr double kTiny = 1e-6;  // PyTorch's: no division by zero
   const Tensor norm = global_norm(gradients, where);
@@ -71,7 +69,7 @@ Optimiser::Optimiser(std::string name, const Common& common)
       count_(Array::scalar(0.0), name_ + ".step"),
       groups_{{{}, State(Array::scalar(common.lr), name_ + ".lr"), common.weight_decay}} {}
 
-int Optimiser::add_group(const Group& group, Where where) {
+int Optimiser::add_group(const Group& group, Location where) {
   for (const State& p : group.parameters)
     for (std::size_t g = 1; g < groups_.size(); ++g)
       if (holds(groups_[g].parameters, p))
@@ -83,7 +81,7 @@ int Optimiser::add_group(const Group& group, Where where) {
   return static_cast<int>(groups_.size()) - 1;
 }
 
-void Optimiser::set_lr(double lr, int group, Where where) {
+void Optimiser::set_lr(double lr, int group, Location where) {
   if (group < 0 || group >= static_cast<int>(groups_.size()))
     fail(where, name_ + ": there is no group " + std::to_string(group));
   groups_[static_cast<std::size_t>(group)].lr.set(Array::scalar(lr), where);
@@ -118,14 +116,14 @@ Tensor Optimiser::decayed_gradient(const Slot& slot) {
          Operand(slot.weight_decay, slot.where) * Tensor(slot.parameter, slot.where);
 }
 
-void Optimiser::minimize(const Tensor& loss, const std::vector<State>& parameters, Where where) {
+void Optimiser::minimize(const Tensor& loss, const std::vector<State>& parameters, Location where) {
   std::vector<Tensor> wrt;
   wrt.reserve(parameters.size());
   for (const State& p : parameters) wrt.emplace_back(p, where);
   apply(parameters, grad(loss, wrt, where), where);
 }
 
-void Optimiser::apply(const std::vector<State>& parameters, const std::vector<Tensor>& gradients, Where where) {
+void Optimiser::apply(const std::vector<State>& parameters, const std::vector<Tensor>& gradients, Location where) {
   expect_pairs(name_, parameters, gradients, where);
   if (parameters.empty()) fail(where, name_ + ": no parameters to update");
   std::vector<Tensor> clipped = gradients;

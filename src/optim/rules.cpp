@@ -5,19 +5,17 @@
 namespace wr::optim {
 namespace {
 
-using Where = std::source_location;
-
-void expect_from_0_to_1(const std::string& name, const char* what, double value, const Where& where) {
+void expect_from_0_to_1(const std::string& name, const char* what, double value, Location where) {
   if (!(value >= 0 && value < 1))
     fail(where, name + ": " + what + " must be at least 0 and less than 1, is " + std::to_string(value));
 }
 
-void expect_not_negative(const std::string& name, const char* what, double value, const Where& where) {
+void expect_not_negative(const std::string& name, const char* what, double value, Location where) {
   if (!(value >= 0)) fail(where, name + ": " + what + " must not be negative, is " + std::to_string(value));
 }
 
 template <class Options>
-void expect_common(const std::string& name, const Options& options, const Where& where) {
+void expect_common(const std::string& name, const Options& options, Location where) {
   expect_not_negative(name, "lr", options.lr, where);
   expect_not_negative(name, "weight_decay", options.weight_decay, where);
   expect_not_negative(name, "clip.value", options.clip.value, where);
@@ -26,7 +24,7 @@ void expect_common(const std::string& name, const Options& options, const Where&
 
 }  // namespace
 
-Sgd::Sgd(const Options& options, Where where)
+Sgd::Sgd(const Options& options, Location where)
     : Optimiser("sgd", {options.lr, options.weight_decay, options.clip, options.schedule}), options_(options) {
   expect_common("sgd", options, where);
   expect_from_0_to_1("sgd", "momentum", options.momentum, where);
@@ -34,7 +32,7 @@ Sgd::Sgd(const Options& options, Where where)
 }
 
 void Sgd::update(const Slot& slot) {
-  const Where& where = slot.where;
+  Location where = slot.where;
   const Tensor p(slot.parameter, where), g = decayed_gradient(slot);
   Tensor direction = g;
   if (options_.momentum != 0) {
@@ -46,7 +44,7 @@ void Sgd::update(const Slot& slot) {
   slot.parameter.assign(Operand(p, where) - Operand(like(slot.lr, slot), where) * direction, where);
 }
 
-Adam::Adam(const std::string& name, const Options& options, Decay decay, const Where& where)
+Adam::Adam(const std::string& name, const Options& options, Decay decay, Location where)
     : Optimiser(name, {options.lr, options.weight_decay, options.clip, options.schedule}),
       options_(options),
       decay_(decay) {
@@ -56,11 +54,11 @@ Adam::Adam(const std::string& name, const Options& options, Decay decay, const W
   expect_not_negative(name, "epsilon", options.epsilon, where);
 }
 
-Adam::Adam(const Options& options, Where where) : Adam("adam", options, Decay::in_gradient, where) {}
-AdamW::AdamW(const Options& options, Where where) : Adam("adamw", options, Decay::of_parameter, where) {}
+Adam::Adam(const Options& options, Location where) : Adam("adam", options, Decay::in_gradient, where) {}
+AdamW::AdamW(const Options& options, Location where) : Adam("adamw", options, Decay::of_parameter, where) {}
 
 void Adam::update(const Slot& slot) {
-  const Where& where = slot.where;
+  Location where = slot.where;
   // The corrections of both moments go into the rate and epsilon: lr sqrt(c2) / c1, epsilon sqrt(c2).
   const auto correction = [&](double beta) { return Operand(1.0, where) - pow(Operand(beta, where), slot.count); };
   const Tensor root = sqrt(correction(options_.beta2), where);
@@ -81,7 +79,7 @@ void Adam::update(const Slot& slot) {
   slot.parameter.assign(adam_step(Operand(p, where), mean, square, like(rate, slot), like(epsilon, slot)), where);
 }
 
-RmsProp::RmsProp(const Options& options, Where where)
+RmsProp::RmsProp(const Options& options, Location where)
     : Optimiser("rmsprop", {options.lr, options.weight_decay, options.clip, options.schedule}), options_(options) {
   expect_common("rmsprop", options, where);
   expect_from_0_to_1("rmsprop", "alpha", options.alpha, where);
@@ -90,7 +88,7 @@ RmsProp::RmsProp(const Options& options, Where where)
 }
 
 void RmsProp::update(const Slot& slot) {
-  const Where& where = slot.where;
+  Location where = slot.where;
   const Tensor p(slot.parameter, where), g = decayed_gradient(slot);
   const State square_state = memory(slot.parameter, "square");
   const Tensor square = lerp_square(Operand(Tensor(square_state, where), where), g, 1 - options_.alpha);

@@ -70,7 +70,7 @@ class Backward {
 
 }  // namespace
 
-std::vector<Tensor> grad(const Tensor& loss, const std::vector<Tensor>& wrt, std::source_location where) {
+std::vector<Tensor> grad(const Tensor& loss, const std::vector<Tensor>& wrt, Location where) {
   if (!loss) fail(where, "grad: the loss is an empty Tensor");
   if (loss.shape().count() != 1)
     fail(where, "grad: the loss must have one element, is " + to_string(loss.spec()) + "; sum or mean it");

@@ -49,7 +49,7 @@ class Rewriter {
 
  private:
   std::vector<int> map_;
-  std::source_location where_;
+  Location where_;
 };
 
 inline std::vector<std::int64_t> to_ints(const Dims& dims) { return {dims.begin(), dims.end()}; }

@@ -15,7 +15,7 @@ namespace wr::eager {
 /// What is fixed about an op besides its operands.
 struct Call {
   const char* name;  // also tells plans apart: equal names are the same op
-  std::source_location where;
+  Location where;
   /// An element of the result needs only the same element of each operand, and the plan is one kernel: it may run in
   /// place.
   bool elementwise = false;

@@ -10,7 +10,7 @@ namespace wr {
 using eager::Attribute;
 using eager::Call;
 using In = eager::Trace::Operands;
-using Where = std::source_location;
+using Where = Location;
 
 // Defines both forms of a function. PARAMETERS, OPERANDS and ATTRIBUTES are parenthesised lists; TRACED is an
 // expression over `in`, the operands as they are traced. Numbers and sizes it uses beside them must be among the

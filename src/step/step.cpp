@@ -28,7 +28,7 @@ plan::Options plan_options(const CompileOptions& options) {
   return o;
 }
 
-int checked_threads(int threads, const std::source_location& where) {
+int checked_threads(int threads, Location where) {
   if (threads < 0 || threads > kMaxThreads)
     fail(where, "threads: " + std::to_string(threads) + " is not in 1.." + std::to_string(kMaxThreads));
   return threads ? threads : default_threads();
@@ -54,7 +54,7 @@ StepFacts facts_of(const plan::Schedule& schedule, const cpu::Program& program) 
   return f;
 }
 
-Step make_step(const ir::Graph& traced, const CompileOptions& options, const std::source_location& where) {
+Step make_step(const ir::Graph& traced, const CompileOptions& options, Location where) {
   const auto start = std::chrono::steady_clock::now();
   auto inside = std::make_unique<Step::Inside>(passes::optimise(traced), options);
   inside->threads = checked_threads(options.threads, where);
@@ -154,7 +154,7 @@ Step::Results Step::again() {
 
 const Array& Step::output(std::size_t i) const { return inside_->outputs.at(i); }
 int Step::threads() const { return inside_->threads; }
-void Step::set_threads(int threads, std::source_location where) {
+void Step::set_threads(int threads, Location where) {
   inside_->threads = checked_threads(threads, where);
   inside_->executor->reserve_threads(inside_->threads);
 }
@@ -168,7 +168,7 @@ std::string Step::describe() const { return wr::describe(*inside_); }
 std::string Step::graph() const { return ir::print(*inside_->graph); }
 
 Step compile(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn, const std::vector<Spec>& specs,
-             const CompileOptions& options, std::source_location where) {
+             const CompileOptions& options, Location where) {
   if (options.lanes < 0 || options.lanes > kMaxThreads)
     fail(where, "compile: lanes must be 0.." + std::to_string(kMaxThreads) + ", is " + std::to_string(options.lanes));
   auto graph = std::make_shared<ir::Graph>();
@@ -202,7 +202,7 @@ Step StepFunction::compiled(const std::vector<Spec>& specs, const CompileOptions
   return compile(call_, specs, options, where_);
 }
 
-std::vector<Array> eval(const std::vector<Tensor>& tensors, std::source_location where) {
+std::vector<Array> eval(const std::vector<Tensor>& tensors, Location where) {
   if (tensors.empty()) return {};
   const auto& source = tensors[0].graph();
   if (!source) fail(where, "eval: an empty Tensor");
@@ -222,6 +222,6 @@ std::vector<Array> eval(const std::vector<Tensor>& tensors, std::source_location
   return results;
 }
 
-Array eval(const Tensor& tensor, std::source_location where) { return eval(std::vector<Tensor>{tensor}, where)[0]; }
+Array eval(const Tensor& tensor, Location where) { return eval(std::vector<Tensor>{tensor}, where)[0]; }
 
 }  // namespace wr

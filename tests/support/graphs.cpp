@@ -17,8 +17,7 @@ std::shared_ptr<Graph> trace(const std::vector<Spec>& inputs,
   auto graph = std::make_shared<Graph>();
   ir::TraceScope scope(graph);
   std::vector<Tensor> arguments;
-  for (const Spec& spec : inputs)
-    arguments.emplace_back(graph, graph->add_input(spec, std::source_location::current()));
+  for (const Spec& spec : inputs) arguments.emplace_back(graph, graph->add_input(spec, Location::current()));
   for (const Tensor& t : fn(arguments)) graph->outputs.push_back(t.node());
   return graph;
 }
