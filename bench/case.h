@@ -25,7 +25,7 @@ struct Case {
   std::function<Prepared(int threads)> prepare;
 };
 
-/// All cases, in the order of ../shared/peers/README.md.
+/// All cases: single kernels, training steps, logic.
 const std::vector<Case>& cases();
 std::vector<Case> kernel_cases();
 std::vector<Case> training_cases();

@@ -3,7 +3,7 @@
 #include <regex>
 #include <sstream>
 
-#include "bench/case.h"
+#include "bench/prepared.h"
 
 namespace wr::bench {
 namespace {
@@ -22,18 +22,6 @@ struct Norm {
   Tensor operator()(const Tensor& x) const { return layer_norm(x, scale, shift); }
   State scale, shift;
 };
-
-template <class Fn, class... Specs>
-Prepared prepared(int threads, const std::string& name, std::vector<Array> arguments, double tolerance, Fn fn,
-                  const Specs&... specs) {
-  CompileOptions options;
-  options.threads = threads;
-  options.name = name;
-  Prepared p{compile(options, fn, specs...), std::move(arguments), {}, 0};
-  p.check = [tolerance](Step& s, const std::vector<Array>& a) { return check_by_oracle(s, a, tolerance); };
-  p.bytes = compulsory_bytes(p.step, p.arguments);
-  return p;
-}
 
 std::string joined(const std::vector<std::int64_t>& sizes) {
   std::string s;
@@ -167,19 +155,18 @@ Prepared einsum_rule(int threads) {
       f32(n, n), f32(n, n), f32(n));
 }
 
-struct Family {
-  const char* name;
-  const char* what;
-  Prepared (*prepare)(int threads, std::int64_t batch, std::int64_t width);
-  std::int64_t batch;      // of the case in the list
-  std::int64_t width = 0;  // of the hidden layer; 0: fixed
-};
-
-constexpr Family kFamilies[] = {
-    {"mlp_step", "784-128-10, ReLU, cross entropy, Adam", mlp, 64},
-    {"cnn_step", "two 3x3 convolutions with ReLU and pooling, dense 10, cross entropy, Adam; 28x28", cnn, 64},
-    {"dqn_step", "dueling double DQN, layer norm, Huber, Adam", dqn_step, 64, 128},
-    {"dqn_act", "the dueling net on a batch of states", dqn_act, 1, 128}};
+const std::vector<Family>& families() {
+  static const std::vector<Family> list = [] {
+    std::vector<Family> own{
+        {"mlp_step", "784-128-10, ReLU, cross entropy, Adam", mlp, 64},
+        {"cnn_step", "two 3x3 convolutions with ReLU and pooling, dense 10, cross entropy, Adam; 28x28", cnn, 64},
+        {"dqn_step", "dueling double DQN, layer norm, Huber, Adam", dqn_step, 64, 128},
+        {"dqn_act", "the dueling net on a batch of states", dqn_act, 1, 128}};
+    for (const Family& f : model_families()) own.push_back(f);
+    return own;
+  }();
+  return list;
+}
 
 Case family_case(const Family& family, std::int64_t batch, std::int64_t width) {
   const std::string wide = width == family.width ? "" : "_w" + std::to_string(width);
@@ -191,7 +178,7 @@ Case family_case(const Family& family, std::int64_t batch, std::int64_t width) {
 
 std::vector<Case> training_cases() {
   std::vector<Case> list{plain_mlp({144, 128, 64, 6}, 64), plain_mlp({784, 128, 10}, 64)};
-  for (const Family& family : kFamilies) list.push_back(family_case(family, family.batch, family.width));
+  for (const Family& family : families()) list.push_back(family_case(family, family.batch, family.width));
   list.push_back({"einsum_rule256", "a tensor-logic rule body", einsum_rule});
   return list;
 }
@@ -204,8 +191,8 @@ std::optional<Case> training_case(const std::string& name) {
     for (std::string size; std::getline(list, size, '_');) sizes.push_back(std::stoll(size));
     return plain_mlp(sizes, std::stoll(found[2]));
   }
-  if (std::regex_match(name, found, std::regex("([a-z]+_[a-z]+)(?:_w([1-9][0-9]{0,4}))?_b([1-9][0-9]{0,5})")))
-    for (const Family& family : kFamilies) {
+  if (std::regex_match(name, found, std::regex("([a-z]+_[a-z]+)(?:_w([1-9][0-9]{0,6}))?_b([1-9][0-9]{0,5})")))
+    for (const Family& family : families()) {
       if (family.name != found[1] || (found[2].matched && family.width == 0)) continue;
       const std::int64_t width = found[2].matched ? std::stoll(found[2]) : family.width;
       if (width % 2 == 0 || width == 0) return family_case(family, std::stoll(found[3]), width);

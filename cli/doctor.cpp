@@ -5,8 +5,8 @@
 #include <string>
 
 #include "backend/cpu/gemm.h"
-#include "backend/cpu/target.h"
-#include "base/machine.h"
+#include "backend/cpu/measure.h"
+#include "base/host.h"
 #include "base/thread_team.h"
 
 namespace wr::cli {
@@ -21,17 +21,56 @@ std::string size_text(std::int64_t bytes) {
 
 void row(const char* name, const std::string& value) { fmt::print("  {:<14} {}\n", name, value); }
 
+std::string rates_text(const Machine& m) {
+  return fmt::format("L1 {}, L2 {}, L3 {}, memory {} GB/s ({} all cores)", m.gbs_l1, m.gbs_l2, m.gbs_l3, m.gbs_memory,
+                     m.gbs_memory_all);
+}
+
+int list_machines() {
+  for (const Machine& m : built_in_machines()) {
+    fmt::print("{}\n", m.name);
+    row("cpu", m.cpu);
+    row("caches", fmt::format("L1d {}, L2 {}, L3 {}", size_text(m.l1d), size_text(m.l2), size_text(m.l3)));
+    row("arithmetic",
+        fmt::format("{} GFLOP/s f32, {} f64 a core ({}), {} cores", m.gflops_f32, m.gflops_f64, m.simd, m.cores));
+    row("copies", rates_text(m));
+  }
+  fmt::print(
+      "WINDROW_MACHINE=NAME plans for one of them; doctor --describe > FILE writes this machine's description\n");
+  return 0;
+}
+
+void show_machine(const cpu::KnownMachine& known) {
+  const Machine& m = known.machine;
+  fmt::print("planned for: {}\n", m.name);
+  row("from", known.origin);
+  if (!known.problem.empty()) row("note", known.problem);
+  row("arithmetic", fmt::format("{} GFLOP/s f32, {} f64 a core; products of few rows cost {} rows more", m.gflops_f32,
+                                m.gflops_f64, m.product_ramp));
+  row("copies", rates_text(m));
+  row("between cores", fmt::format("{} GB/s, barrier {} ns", m.gbs_cross, m.barrier_ns));
+  row("kernels", fmt::format("{} ns a call, {} ns an element of exp", m.call_ns, m.exp_ns));
+}
+
 }  // namespace
 
-int doctor() {
-  const Machine& m = machine();
-  fmt::print("machine\n");
+int doctor(const DoctorOptions& options) {
+  if (options.machines) return list_machines();
+  if (options.measure) cpu::find_machine(cpu::active_target(), cpu::cache_folder(), true);
+  const cpu::KnownMachine& known = cpu::known_machine(cpu::active_target());
+  if (options.describe) {
+    fmt::print("{}", to_text(known.machine));
+    return 0;
+  }
+  const Host& m = host();
+  fmt::print("this computer\n");
   row("cpu", m.cpu);
   row("system", m.system);
   row("cores", fmt::format("{} usable of {} online", m.cores, m.cores_online));
   row("caches", fmt::format("L1d {}, L2 {}, L3 {}{}", size_text(m.l1d), size_text(m.l2), size_text(m.l3),
                             m.caches_assumed ? " (assumed: the system does not say)" : ""));
   row("memory", fmt::format("{} in all, {} free", size_text(m.memory), size_text(memory_available())));
+  show_machine(known);
   fmt::print("choices\n");
   std::string targets;
   for (cpu::Target t : cpu::available_targets())

@@ -3,6 +3,12 @@
 
 namespace wr::cli {
 
-int doctor();
+struct DoctorOptions {
+  bool measure = false;   // the machine anew, and remember it
+  bool machines = false;  // list the built-in ones instead
+  bool describe = false;  // print the machine as WINDROW_MACHINE=FILE reads it
+};
+
+int doctor(const DoctorOptions& options = {});
 
 }  // namespace wr::cli

@@ -81,6 +81,7 @@ int run(std::vector<std::string> arguments) {
       "Environment:\n"
       "  WINDROW_THREADS=N   threads a step uses\n"
       "  WINDROW_SIMD=NAME   force sse4, avx2 or avx512\n"
+      "  WINDROW_MACHINE=M   plan for another machine: a name from doctor --machines, or a file\n"
       "  WINDROW_PROFILE=1   profile every step, print the tables at the end (or a FILE to write)\n");
   int exit_code = 0;
   wr::cli::add_train(app, exit_code);
@@ -92,9 +93,12 @@ int run(std::vector<std::string> arguments) {
   add_bench(app, exit_code);
   wr::cli::add_profile(app, exit_code, run);
   wr::cli::add_tune(app, exit_code);
-  app.add_subcommand("doctor", "Show what was detected on this machine and which kernels were chosen")->callback([&] {
-    exit_code = wr::cli::doctor();
-  });
+  wr::cli::DoctorOptions doctor_options;
+  auto* doctor = app.add_subcommand("doctor", "Show what was detected on this machine and which kernels were chosen");
+  doctor->add_flag("--measure", doctor_options.measure, "Measure this machine again and remember it");
+  doctor->add_flag("--machines", doctor_options.machines, "List the machines that come with Windrow");
+  doctor->add_flag("--describe", doctor_options.describe, "Print the machine as WINDROW_MACHINE=FILE reads it");
+  doctor->callback([&] { exit_code = wr::cli::doctor(doctor_options); });
   app.add_subcommand("ops", "Print the table of all ops (docs/ops.md)")->group("")->callback([&] {
     exit_code = wr::cli::ops();
   });

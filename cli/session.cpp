@@ -6,7 +6,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "base/machine.h"
+#include "base/host.h"
 #include "windrow/error.h"
 
 namespace wr::cli {
@@ -64,7 +64,7 @@ void check_writable(const std::string& option, const std::string& path) {
 }
 
 std::vector<std::pair<std::string, std::string>> machine_rows(int threads) {
-  const Machine& m = machine();
+  const Host& m = host();
   return {{"processor", m.cpu},
           {"system", m.system},
           {"cores", fmt::format("{} usable of {}", m.cores, m.cores_online)},

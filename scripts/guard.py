@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Counts the instructions of the main steps with callgrind and compares them with bench/instructions.json: a slow-down is
-seen although the machine is noisy. One thread, AVX2 (what valgrind knows), caches fixed, so that the plan is the same
+seen although the machine is noisy. One thread, AVX2 (what valgrind knows), a machine given by name, so that the plan is the same
 everywhere.
 
 usage: guard.py [--update] [--tolerance PERCENT] [PROGRAM]      exits 1 if a step takes more instructions than allowed
@@ -23,7 +23,7 @@ CASES = ["dqn_step_b64", "dqn_act_b1", "plain_mlp_144_128_64_6_b64", "mlp_step_b
 
 def count(program, case):
     """Instructions of one run of a step."""
-    environment = dict(os.environ, WINDROW_SIMD="avx2", WINDROW_THREADS="1", WINDROW_CACHES="48K,2M")
+    environment = dict(os.environ, WINDROW_SIMD="avx2", WINDROW_THREADS="1", WINDROW_MACHINE="sapphire")
     core = str(min(os.sched_getaffinity(0)))  # one core: the plan is then made for one lane
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(

@@ -4,11 +4,15 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <random>
 
+#include "base/machine.h"
 #include "ir/interpret.h"
+#include "step/inside.h"
 #include "support/gradients.h"
 #include "support/graphs.h"
 #include "support/random_step.h"
+#include "temporary_files.h"
 
 namespace wr {
 namespace {
@@ -25,15 +29,24 @@ Setting setting_of(unsigned seed) {
   return {lanes[seed / 2 % 5], 1 + static_cast<int>(seed % 2)};
 }
 
-/// While it lives, strips are cut into blocks of one or a few rows.
-class TinyBlocks {
- public:
-  explicit TinyBlocks(bool on) {
-    if (on) setenv("WINDROW_BLOCK_BYTES", "64", 1);
-  }
-  TinyBlocks(const TinyBlocks&) = delete;
-  ~TinyBlocks() { unsetenv("WINDROW_BLOCK_BYTES"); }
-};
+/// A machine whose caches hold anything from a few rows to everything, and whose rates are any: plans for it have one
+/// strip a lane or many, of one block or many.
+Machine random_machine(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto between = [&](double least, double most) {
+    return least * std::pow(most / least, static_cast<double>(random() % 1000) / 1000);
+  };
+  Machine m = built_in_machines()[seed % built_in_machines().size()];
+  m.name = "random " + std::to_string(seed);
+  m.l1d = static_cast<std::int64_t>(between(256, 64 << 10));
+  m.l2 = static_cast<std::int64_t>(between(static_cast<double>(std::max<std::int64_t>(m.l1d, 1024)), 4 << 20));
+  m.l3 = random() % 3 == 0 ? 0 : 4 * m.l2;
+  for (auto rate : {&Machine::gflops_f32, &Machine::gflops_f64, &Machine::gbs_l1, &Machine::gbs_l2, &Machine::gbs_l3,
+                    &Machine::gbs_memory, &Machine::gbs_l3_all, &Machine::gbs_memory_all, &Machine::gbs_cross,
+                    &Machine::barrier_ns, &Machine::call_ns})
+    m.*rate *= between(0.1, 10);
+  return without_contradictions(m);
+}
 
 double largest(const Array& a) {
   double most = 0;
@@ -109,8 +122,9 @@ bool ill_conditioned(const ir::Graph& graph, const std::vector<Array>& arguments
   return false;
 }
 
-int unsure = 0;   // steps given up as ill-conditioned
-int blocked = 0;  // steps with blocks
+int unsure = 0;       // steps given up as ill-conditioned
+int blocked = 0;      // steps with blocks
+int many_strips = 0;  // regions with several strips a lane
 
 /// What is wrong with the step of this recipe; empty if nothing is.
 std::string check(const Recipe& recipe) {
@@ -118,8 +132,15 @@ std::string check(const Recipe& recipe) {
   const auto fn = [&](const std::vector<Tensor>& x) { return random_step(x); };
   const auto graph = test::trace(random_step.specs(), fn);
   const auto [lanes, threads] = setting_of(recipe.seed);
-  const TinyBlocks tiny(recipe.seed % 3 == 0);
-  Step step = compile(fn, random_step.specs(), {.name = {}, .threads = threads, .lanes = lanes});
+  CompileOptions options{.threads = threads, .lanes = lanes};
+  const TemporaryFolder folder;
+  if (recipe.seed % 3 != 2) {
+    options.machine = folder / "machine.txt";
+    write_text(options.machine, to_text(random_machine(recipe.seed)));
+  }
+  Step step = compile(fn, random_step.specs(), options);
+  for (const auto& phase : step.inside().schedule.phases)
+    for (const auto& region : phase.regions) many_strips += region.extent > 4 * region.strip * region.lanes();
   blocked += step.describe().find("at a time") != std::string::npos;
   for (unsigned run = 0; run < 2; ++run) {
     const auto arguments = random_step.arguments(run);
@@ -182,7 +203,7 @@ void run_seeds(unsigned first, unsigned count) {
     count = static_cast<unsigned>(std::atoi(wanted));
   }
   int failures = 0;
-  unsure = blocked = 0;
+  unsure = blocked = many_strips = 0;
   for (unsigned seed = first; seed < first + count && failures < 5; ++seed) {
     const std::string wrong = report(seed, 2 + static_cast<int>(seed % 17));
     failures += !wrong.empty();
@@ -190,6 +211,7 @@ void run_seeds(unsigned first, unsigned count) {
   }
   EXPECT_LE(unsure, 1 + static_cast<int>(count) / 200) << "too many steps could not be judged";
   EXPECT_GE(10 * blocked, count < 100 ? 0 : static_cast<int>(count)) << "too few steps were cut into blocks";
+  EXPECT_GE(10 * many_strips, count < 100 ? 0 : static_cast<int>(count)) << "too few regions had several strips a lane";
 }
 
 TEST(RandomGraph, MatchesTheInterpreter) { run_seeds(0, 200); }

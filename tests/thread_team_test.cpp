@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/machine.h"
+#include "base/host.h"
 #include "count_allocations.h"
 #include "windrow/error.h"
 
@@ -231,7 +231,7 @@ class ThreadsVariable {
 TEST(DefaultThreads, AreTheCoresUnlessTheVariableSaysOtherwise) {
   {
     const ThreadsVariable unset("");
-    EXPECT_EQ(default_threads(), machine().cores);
+    EXPECT_EQ(default_threads(), host().cores);
   }
   const ThreadsVariable five("5");
   EXPECT_EQ(default_threads(), 5);

@@ -14,7 +14,7 @@
 #include <memory>
 #include <string>
 
-#include "base/machine.h"
+#include "base/host.h"
 #include "windrow/error.h"
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -54,7 +54,7 @@ void pause_cpu() {
 
 int default_threads() {
   const char* text = std::getenv("WINDROW_THREADS");  // NOLINT(concurrency-mt-unsafe)
-  if (text == nullptr || *text == '\0') return machine().cores;
+  if (text == nullptr || *text == '\0') return host().cores;
   int threads = 0;
   const char* end = text + std::strlen(text);
   auto [stop, problem] = std::from_chars(text, end, threads);
@@ -144,7 +144,7 @@ void ThreadTeam::reserve(int members) {
 
 void ThreadTeam::grow(int members) {
   if (slots_[0] == nullptr) {
-    cores_ = machine().cores;
+    cores_ = host().cores;
     slots_[0] = new Slot;
   }
   for (int member = threads_; member < members; ++member) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/machine.h"
+#include "base/host.h"
 #include "windrow/bench.h"
 #include "windrow/chart.h"
 #include "windrow/error.h"

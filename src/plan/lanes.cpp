@@ -75,7 +75,7 @@ Traffic traffic_of(const Schedule& s, const Region& region, const Options& o) {
   weights.erase(std::unique(weights.begin(), weights.end()), weights.end());
   // Long regions of gates and rows of whole pictures use memory again and again; for others all they make is near
   // enough what they need.
-  const bool large_rows = t.row_bytes > 0.1 * static_cast<double>(o.l2_bytes);
+  const bool large_rows = t.row_bytes > 0.1 * static_cast<double>(o.machine.l2);
   t.live_bytes = t.along_vectors || large_rows ? live_bytes(s, region) : t.row_bytes;
   for (int w : weights) {
     t.weight_bytes += bytes_of(g, w);
@@ -86,7 +86,8 @@ Traffic traffic_of(const Schedule& s, const Region& region, const Options& o) {
 
 /// Nanoseconds a row costs beyond its arithmetic when strips have this many rows.
 double strip_cost(const Traffic& t, double rows, const Options& o) {
-  const double l1 = static_cast<double>(o.l1_bytes), l2 = static_cast<double>(o.l2_bytes);
+  const Machine& m = o.machine;
+  const double l1 = static_cast<double>(m.l1d), l2 = static_cast<double>(m.l2);
   const double strip = rows * t.live_bytes;
   const double full = (strip + t.weight_bytes) / (0.7 * l2);  // of the second-level cache
   const auto beyond = [&](double least, double most) {
@@ -110,7 +111,7 @@ void choose_strip(const Schedule& s, Region& region, const Options& o) {
   const Traffic t = traffic_of(s, region, o);
   if (region.flat || t.flops_row == 0 || t.row_bytes <= 64) {
     // Nothing but sweeps: strips whose values stay in the first-level cache.
-    const auto fit = static_cast<std::int64_t>(0.5 * static_cast<double>(o.l1_bytes) / std::max(t.row_bytes, 1.0));
+    const auto fit = static_cast<std::int64_t>(0.5 * static_cast<double>(o.machine.l1d) / std::max(t.row_bytes, 1.0));
     region.strip = std::clamp<std::int64_t>(fit, 1, rows);
     if (region.strip > 64) region.strip = region.strip / 64 * 64;
     region.strip = std::min(rows, divide_up(rows, divide_up(rows, region.strip)));
@@ -145,7 +146,7 @@ double kept_ns(const Schedule& s, const Options& o) {
   double bytes = 0;
   for (std::size_t i = 0; i < s.place.size(); ++i)
     if (s.place[i].home == Home::arena && s.place[i].phase >= 0) bytes += bytes_of(*s.graph, static_cast<int>(i));
-  return bytes / s.lanes * (bytes / s.lanes < 0.5 * static_cast<double>(o.l2_bytes) ? 0.01 : 0.05);
+  return bytes / s.lanes * (bytes / s.lanes < 0.5 * static_cast<double>(o.machine.l2) ? 0.01 : 0.05);
 }
 
 /// Time lost to bytes that one core wrote and another reads (measured: 10-20 GB/s), all lanes at once.
@@ -219,7 +220,7 @@ void share_out(Schedule& s, const Options& o) {
     s.estimate_ns += *std::max_element(load.begin(), load.end());
   }
   const double phases = static_cast<double>(s.phases.size());
-  s.estimate_ns += kept_ns(s, o) + (s.lanes > 1 ? o.barrier_ns * phases + crossing_ns(s) : 0.1 * o.barrier_ns * phases);
+  s.estimate_ns += kept_ns(s, o) + (s.lanes > 1 ? o.machine.barrier_ns * phases + crossing_ns(s) : 0.1 * o.machine.barrier_ns * phases);
 }
 
 }  // namespace wr::plan

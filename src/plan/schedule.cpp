@@ -15,8 +15,8 @@ Schedule schedule(const ir::Graph& graph, const Options& options) {
   std::vector<int> lane_counts;
   if (options.lanes > 0)
     lane_counts = {options.lanes};
-  else if (options.cores > 1)
-    lane_counts = {1, options.cores};
+  else if (options.machine.cores > 1)
+    lane_counts = {1, static_cast<int>(options.machine.cores)};
   else
     lane_counts = {1};
   Schedule best;
@@ -27,7 +27,8 @@ Schedule schedule(const ir::Graph& graph, const Options& options) {
       share_out(s, options);
       if (s.estimate_ns < best.estimate_ns) best = std::move(s);
     }
-  best.block_bytes = options.block_bytes;
+  // A few values of a block fit L1, and a kernel's work outweighs its call.
+  best.block_bytes = static_cast<std::size_t>(options.machine.l1d / 4);
   return best;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/machine.h"
 #include "ir/graph.h"
 
 namespace wr::plan {
@@ -64,11 +65,8 @@ struct Commit {
 };
 
 struct Options {
-  int lanes = 0;  // 0: chosen
-  std::size_t l1_bytes = 48 << 10, l2_bytes = 2 << 20;
-  std::size_t block_bytes = 12 << 10;  // of a value, where cheap ops go through a strip in blocks
-  int cores = 1;
-  double barrier_ns = 300;
+  Machine machine;  // that the plan is for
+  int lanes = 0;    // 0: chosen
 };
 
 struct Schedule {

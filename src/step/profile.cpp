@@ -9,7 +9,7 @@
 #include <set>
 #include <tuple>
 
-#include "base/machine.h"
+#include "base/host.h"
 #include "base/ticks.h"
 #include "profile/bottlenecks.h"
 
@@ -91,13 +91,13 @@ class Assembly {
 
   void describe_step() {
     p_.name = step_.options.name.empty() ? "step" : step_.options.name;
-    p_.machine = machine().cpu;
+    p_.machine = host().cpu;
     p_.simd = std::string(cpu::name_of(program_.target));
     p_.date = fmt::format("{:%Y-%m-%d %H:%M}",
                           fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
     p_.threads = std::clamp(step_.threads, 1, program_.lanes);
     p_.lanes = program_.lanes;
-    p_.cores = machine().cores;
+    p_.cores = host().cores;
     p_.phases = step_.facts.phases;
     p_.compile_ms = step_.facts.compile_ms;
     p_.flops = step_.facts.flops;
@@ -251,7 +251,7 @@ class Assembly {
     for (std::size_t i = 0; i < p_.kernels.size(); ++i) {
       Profile::Kernel& k = p_.kernels[i];
       const Limit limit = limit_of(touched_[i], p_.roof, graph_[nodes_[i]].spec.dtype == DType::f64);
-      k.roof_us = std::min(limit.us, k.us);
+      k.roof_us = limit.us;
       k.bound = k.mean_us < kShortCall_us && k.of_roof() < 0.5 ? "overhead" : limit.bound;
     }
   }
@@ -383,7 +383,7 @@ class Assembly {
           static_cast<double>(record_.array_allocations()) / static_cast<double>(record_.between().calls);
     for (const auto& s : record_.memory())
       m.samples.push_back({us(s.at - record_.memory().front().at) / 1e6,
-                           static_cast<std::int64_t>(s.pages) * machine().page, static_cast<std::int64_t>(s.arrays)});
+                           static_cast<std::int64_t>(s.pages) * host().page, static_cast<std::int64_t>(s.arrays)});
   }
 
   Step::Inside& step_;

@@ -2,11 +2,9 @@
 #include "windrow/step.h"
 
 #include <chrono>
-#include <cstdlib>
 #include <unordered_set>
 
-#include "backend/cpu/target.h"
-#include "base/machine.h"
+#include "backend/cpu/measure.h"
 #include "base/thread_team.h"
 #include "ir/graph.h"
 #include "passes/passes.h"
@@ -16,16 +14,12 @@
 namespace wr {
 namespace {
 
-plan::Options plan_options(const CompileOptions& options) {
-  plan::Options o;
-  o.lanes = options.lanes;
-  o.cores = machine().cores;
-  o.l1_bytes = static_cast<std::size_t>(machine().l1d);
-  // A few values of a block fit L1, and a kernel's work outweighs its call.
-  o.block_bytes = o.l1_bytes / 4;
-  if (const char* block = std::getenv("WINDROW_BLOCK_BYTES")) o.block_bytes = std::strtoull(block, nullptr, 10);
-  o.l2_bytes = static_cast<std::size_t>(machine().l2);
-  return o;
+cpu::Target target_of(const CompileOptions& options) {
+  return options.simd.empty() ? cpu::active_target() : cpu::target_named(options.simd);
+}
+
+Machine machine_of(const CompileOptions& options) {
+  return options.machine.empty() ? cpu::machine(target_of(options)) : machine_named(options.machine);
 }
 
 int checked_threads(int threads, Location where) {
@@ -67,8 +61,8 @@ Step make_step(const ir::Graph& traced, const CompileOptions& options, Location 
 }  // namespace
 
 Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOptions& o)
-    : options(o), graph(std::move(optimised)), schedule(plan::schedule(*graph, plan_options(o))) {
-  executor.emplace(cpu::lower(schedule, o.simd.empty() ? cpu::active_target() : cpu::target_named(o.simd)));
+    : options(o), graph(std::move(optimised)), schedule(plan::schedule(*graph, {machine_of(o), o.lanes})) {
+  executor.emplace(cpu::lower(schedule, target_of(o)));
   const cpu::Program& program = executor->program();
   const ir::Graph& g = *schedule.graph;
   for (std::size_t i = 0; i < schedule.states.size(); ++i) {
