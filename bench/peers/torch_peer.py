@@ -6,6 +6,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 from serve import Unknown, dense_net, serve
+from torch_models import MODELS
 
 compiled = sys.argv[1] == "compile"
 torch.set_num_threads(int(sys.argv[2]))
@@ -150,6 +151,9 @@ CASES = {
 
 
 def make(family, sizes, batch):
+    if family in MODELS:
+        model, width = MODELS[family]
+        return model(sizes[0] or width, batch, maybe_compiled)
     if family not in CASES:
         raise Unknown(family)
     return CASES[family](sizes, batch)

@@ -169,19 +169,18 @@ constexpr double kFits = 0.6, kGone = 2.0;
 
 }  // namespace
 
-double Machine::ns_byte(double working_set) const {
+double Machine::ns_byte(double working_set, double busy) const {
   struct Level {
     double bytes, ns;
   };
   const Level levels[] = {{static_cast<double>(l1d), 1 / gbs_l1},
                           {static_cast<double>(l2), 1 / gbs_l2},
-                          {l3_share(), 1 / std::min(gbs_l3, gbs_l3_all / static_cast<double>(cores))}};
+                          {static_cast<double>(l3) / busy, 1 / std::min(gbs_l3, gbs_l3_all / busy)}};
   double ns = levels[0].ns;
   for (int i = 0; i < 3; ++i) {
     if (levels[i].bytes <= 0) continue;
-    const double next = i < 2 && levels[i + 1].bytes > 0
-                            ? levels[i + 1].ns
-                            : 1 / std::min(gbs_memory, gbs_memory_all / static_cast<double>(cores));
+    const double next =
+        i < 2 && levels[i + 1].bytes > 0 ? levels[i + 1].ns : 1 / std::min(gbs_memory, gbs_memory_all / busy);
     const double full = working_set / levels[i].bytes;
     if (full <= kFits) break;
     ns = levels[i].ns + (next - levels[i].ns) * std::min(1.0, (full - kFits) / (kGone - kFits));

@@ -33,10 +33,9 @@ struct Machine {
 
   friend bool operator==(const Machine&, const Machine&) = default;
 
-  /// Copies of one core whose working set is so large, in nanoseconds a byte. It grows smoothly from level to level.
-  double ns_byte(double working_set) const;
-  /// A core's part of what all share.
-  double l3_share() const { return static_cast<double>(l3) / static_cast<double>(cores); }
+  /// Copies of a core whose working set is so large while so many cores are at it, in nanoseconds a byte. It grows
+  /// smoothly from level to level.
+  double ns_byte(double working_set, double busy_cores = 1) const;
 };
 
 /// One line a field, "key = value" with units explained; machine_from_text reads it back to an equal value.

@@ -25,7 +25,7 @@ class Unions {
 
 }  // namespace
 
-AxisClasses::AxisClasses(const ir::Graph& graph) {
+AxisClasses::AxisClasses(const ir::Graph& graph, const Machine& machine) {
   int total = 0;
   for (int i = 0; i < graph.size(); ++i) {
     first_.push_back(total);
@@ -52,7 +52,7 @@ AxisClasses::AxisClasses(const ir::Graph& graph) {
   weight_.assign(static_cast<std::size_t>(total), 0);
   for (int i = 0; i < graph.size(); ++i) {
     const Shape& shape = graph[i].spec.shape;
-    const double work = work_ns(graph, i);
+    const double work = work_ns(graph, i, machine);
     std::vector<int> touched;
     for (int a = 0; a < shape.rank(); ++a) {
       const int root = unions.root(first_[static_cast<std::size_t>(i)] + a);

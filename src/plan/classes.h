@@ -3,13 +3,14 @@
 
 #include <vector>
 
+#include "base/machine.h"
 #include "ir/graph.h"
 
 namespace wr::plan {
 
 class AxisClasses {
  public:
-  explicit AxisClasses(const ir::Graph& graph);
+  AxisClasses(const ir::Graph& graph, const Machine& machine);
   /// The class of a node's axis; -1 for axes of size 1.
   int of(int node, int axis) const {
     return class_[static_cast<std::size_t>(first_[static_cast<std::size_t>(node)] + axis)];

@@ -5,6 +5,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "plan/cost.h"
 #include "plan/form.h"
 
 namespace wr::plan {
@@ -18,12 +19,14 @@ constexpr std::int64_t kSharedElements = 2048;
 
 class Former {
  public:
-  Former(const ir::Graph& graph, const AxisClasses& classes, int primary, int lanes)
+  Former(const ir::Graph& graph, const AxisClasses& classes, const Form& form, const Machine& machine)
       : given_(graph),
         uses_(count_uses(graph)),
         classes_(classes),
-        primary_(primary),
-        lanes_(lanes),
+        machine_(machine),
+        primary_(form.primary),
+        lanes_(form.lanes),
+        fusion_(form.fusion),
         out_(std::make_shared<ir::Graph>()) {}
 
   Schedule form() {
@@ -34,6 +37,7 @@ class Former {
     s.graph = out_;
     s.lanes = lanes_;
     delay_copies();
+    sink_updates();
     mark_needed();
     place_results(s);
     s.phases = collect();
@@ -205,6 +209,9 @@ class Former {
     auto offer = [&](int axis) {
       if (std::find(list.begin(), list.end(), axis) == list.end()) list.push_back(axis);
     };
+    if (n.op == Op::einsum && fusion_ != Fusion::strips) {
+      for (int axis : product_axes(id, map)) offer(axis);
+    }
     const bool defer = better_later(n);
     if (primary_ >= 0 && old >= 0) {
       for (int a = 0; a < n.spec.shape.rank(); ++a)
@@ -233,6 +240,30 @@ class Former {
     if (totals_first) offer_axes(n, map, offer);
     offer(kOnce);
     return list;
+  }
+
+  /// The axes of a product's result, that first by which a lane has least to fetch and to write.
+  std::vector<int> product_axes(int id, const ir::AxisMap& map) {
+    const Node& n = node(id);
+    std::vector<std::pair<double, int>> costs;
+    for (int axis = 0; axis < n.spec.shape.rank(); ++axis) {
+      if (n.spec.shape[axis] < 2 || !can_cut(n, map, axis)) continue;
+      const double parts = static_cast<double>(std::min<std::int64_t>(lanes_, n.spec.shape[axis]));
+      auto part = [&](int of, int along) {
+        const double run = static_cast<double>(n.spec.shape[axis]) / parts * inner_bytes(*out_, of, along);
+        return bytes_of(*out_, of) / parts * (along == 0 ? 1 : strided(machine_, run));
+      };
+      double bytes = part(id, axis);
+      for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+        const int along = aligned_axis(*out_, id, static_cast<int>(k), axis);
+        bytes += along == kNotAligned ? bytes_of(*out_, n.inputs[k]) : part(n.inputs[k], along);
+      }
+      costs.emplace_back(bytes, axis);
+    }
+    std::stable_sort(costs.begin(), costs.end(), [](auto& a, auto& b) { return a.first < b.first; });
+    std::vector<int> axes;
+    for (auto [bytes, axis] : costs) axes.push_back(axis);
+    return axes;
   }
 
   /// A contraction whose result outweighs its operands, such as the gradient of a wide layer's weights: let the
@@ -324,8 +355,15 @@ class Former {
 
   bool joins(int id, int operand, int axis) {
     const int in = node(id).inputs[static_cast<std::size_t>(operand)];
-    if (!inside_region(in)) return false;
+    if (!inside_region(in) || !goes_on(id)) return false;
     return place(in).axis == aligned_axis(*out_, id, operand, axis);
+  }
+
+  /// May the node be computed in the strips of its operands? Views and what follows them are no work of their own.
+  bool goes_on(int id) const {
+    const Op op = node(id).op;
+    if (fusion_ == Fusion::strips || ir::is_view(op)) return true;
+    return fusion_ == Fusion::layers && op != Op::einsum;
   }
 
   // ---- results
@@ -351,6 +389,58 @@ class Former {
   }
 
   // --------------------------------------------------------------------------------------------------------------
+
+  /// A state's new value that is ready while others still read the old one would have to be copied at the end. It is
+  /// made after them instead, with what is made for it alone, if less crosses to that phase than is copied.
+  void sink_updates() {
+    std::vector<std::vector<int>> users(place_.size());
+    for (int id = 0; id < out_->size(); ++id)
+      for (int in : node(id).inputs) users[static_cast<std::size_t>(in)].push_back(id);
+    std::vector<bool> is_result(place_.size(), false);
+    for (int id : out_->outputs) is_result[static_cast<std::size_t>(id)] = true;
+    for (auto u : out_->updates) {
+      if (!inside_region(u.value) || is_total(place(u.value).axis)) continue;
+      if (!users[static_cast<std::size_t>(u.value)].empty()) continue;
+      const int phase = place(u.value).phase;
+      const std::vector<int> alone = made_for(u.value, users, is_result);
+      int last = -1;  // phase in which somebody else reads the old value
+      auto visit = [&](auto&& self, int id) -> void {
+        for (int user : users[static_cast<std::size_t>(id)]) {
+          if (ir::is_view(node(user).op)) self(self, user);
+          if (std::find(alone.begin(), alone.end(), user) == alone.end()) last = std::max(last, place(user).phase);
+        }
+      };
+      visit(visit, u.state);
+      if (last < phase) continue;
+      double crosses = 0, copied = bytes_of(*out_, u.state);
+      for (int id : alone)
+        for (int in : node(id).inputs)
+          if (inside_region(in) && place(in).phase == phase && place(in).home == Home::strip &&
+              std::find(alone.begin(), alone.end(), in) == alone.end())
+            crosses += bytes_of(*out_, in);
+      if (crosses >= copied) continue;
+      for (int id : alone) {
+        place(id).phase = last + 1;
+        info(id).ready = last + 2;
+      }
+    }
+  }
+
+  /// The node, and the nodes of its phase that nobody else needs.
+  std::vector<int> made_for(int value, const std::vector<std::vector<int>>& users, const std::vector<bool>& is_result) {
+    std::vector<int> alone{value};
+    for (std::size_t i = 0; i < alone.size(); ++i)
+      for (int in : node(alone[i]).inputs) {
+        if (!inside_region(in) || is_total(place(in).axis) || place(in).phase != place(value).phase) continue;
+        if (is_result[static_cast<std::size_t>(in)] || std::find(alone.begin(), alone.end(), in) != alone.end())
+          continue;
+        const auto& readers = users[static_cast<std::size_t>(in)];
+        if (std::all_of(readers.begin(), readers.end(),
+                        [&](int reader) { return std::find(alone.begin(), alone.end(), reader) != alone.end(); }))
+          alone.push_back(in);
+      }
+    return alone;
+  }
 
   /// Gives states and outputs their values: in place where nobody still needs the old one, else by a copy at the end.
   void place_results(Schedule& s) {
@@ -534,7 +624,7 @@ class Former {
       p.region = it->second;
       Region& region = phase.regions[static_cast<std::size_t>(it->second)];
       region.members.push_back({id, p.axis});
-      region.work_ns += work_ns(*out_, id);
+      region.work_ns += work_ns(*out_, id, machine_);
     }
     return phases;
   }
@@ -552,7 +642,9 @@ class Former {
   const ir::Graph& given_;
   const std::vector<int> uses_;  // of the given nodes
   const AxisClasses& classes_;
+  const Machine& machine_;
   int primary_, lanes_;
+  Fusion fusion_;
   std::shared_ptr<ir::Graph> out_;
   std::vector<int> rename_;  // given node -> new node
   std::vector<Placement> place_;
@@ -561,8 +653,8 @@ class Former {
 
 }  // namespace
 
-Schedule form(const ir::Graph& graph, const AxisClasses& classes, int primary, int lanes) {
-  return Former(graph, classes, primary, lanes).form();
+Schedule form(const ir::Graph& graph, const AxisClasses& classes, const Form& form, const Machine& machine) {
+  return Former(graph, classes, form, machine).form();
 }
 
 }  // namespace wr::plan

@@ -8,25 +8,37 @@
 
 namespace wr::plan {
 
+namespace {
+
+std::vector<int> lane_counts(const Options& options) {
+  if (options.lanes > 0) return {options.lanes};
+  std::vector<int> counts{1};
+  for (int lanes = 2; lanes < options.machine.cores; lanes *= 2) counts.push_back(lanes);
+  if (options.machine.cores > 1) counts.push_back(static_cast<int>(options.machine.cores));
+  return counts;
+}
+
+std::vector<Form> forms(const AxisClasses& classes, const Options& options) {
+  constexpr int kClasses = 3;
+  std::vector<Form> list;
+  for (int lanes : lane_counts(options)) {
+    for (int primary : classes.heaviest(kClasses)) list.push_back({primary, lanes});
+    for (Fusion fusion : {Fusion::strips, Fusion::layers, Fusion::none}) list.push_back({-1, lanes, fusion});
+  }
+  return list;
+}
+
+}  // namespace
+
 Schedule schedule(const ir::Graph& graph, const Options& options) {
-  const AxisClasses classes(graph);
-  std::vector<int> primaries = classes.heaviest(3);
-  primaries.push_back(-1);
-  std::vector<int> lane_counts;
-  if (options.lanes > 0)
-    lane_counts = {options.lanes};
-  else if (options.machine.cores > 1)
-    lane_counts = {1, static_cast<int>(options.machine.cores)};
-  else
-    lane_counts = {1};
+  const AxisClasses classes(graph, options.machine);
   Schedule best;
   best.estimate_ns = std::numeric_limits<double>::max();
-  for (int lanes : lane_counts)
-    for (int primary : primaries) {
-      Schedule s = form(graph, classes, primary, lanes);
-      share_out(s, options);
-      if (s.estimate_ns < best.estimate_ns) best = std::move(s);
-    }
+  for (const Form& f : forms(classes, options)) {
+    Schedule s = form(graph, classes, f, options.machine);
+    share_out(s, options);
+    if (s.estimate_ns < best.estimate_ns) best = std::move(s);
+  }
   // A few values of a block fit L1, and a kernel's work outweighs its call.
   best.block_bytes = static_cast<std::size_t>(options.machine.l1d / 4);
   return best;

@@ -84,7 +84,7 @@ Schedule schedule(const ir::Graph& graph, const Options& options);
 
 /// Floating-point operations of one evaluation of a node, and a rough estimate of its time on one core.
 double flops(const ir::Graph& graph, int node);
-double work_ns(const ir::Graph& graph, int node);
+double work_ns(const ir::Graph& graph, int node, const Machine& machine);
 /// Of the node's whole value.
 double bytes_of(const ir::Graph& graph, int node);
 /// Does an element take a polynomial or more, not one or two operations?

@@ -68,22 +68,22 @@ double bytes_of(const ir::Graph& g, int id) {
   return static_cast<double>(g[id].spec.shape.count()) * static_cast<double>(size_of(g[id].spec.dtype));
 }
 
-/// With few rows, what does not stay near the core takes as long as it takes to come.
-constexpr double kNearBytes = 256 << 10;
-
-double work_ns(const ir::Graph& graph, int id) {
+double work_ns(const ir::Graph& graph, int id, const Machine& machine) {
   const ir::Node& node = graph[id];
   if (ir::is_leaf(node.op) || ir::is_view(node.op)) return 0;
-  const double wide = node.spec.dtype == DType::f64 ? 2 : 1;
-  if (node.op == Op::einsum) {
-    double bytes = 0;
-    for (int in : node.inputs) bytes += bytes_of(graph, in);
-    const double arithmetic = wide * einsum_flops(graph, node) / 150;
-    return 30 + (bytes > kNearBytes ? std::max(arithmetic, bytes / 200) : arithmetic);
+  double bytes = bytes_of(graph, id), elements = static_cast<double>(node.spec.shape.count());
+  for (int in : node.inputs) {
+    bytes += bytes_of(graph, in);
+    elements = std::max(elements, static_cast<double>(graph[in].spec.shape.count()));
   }
-  double elements = static_cast<double>(node.spec.shape.count());
-  for (int in : node.inputs) elements = std::max(elements, static_cast<double>(graph[in].spec.shape.count()));
-  return 10 + wide * elements * (is_transcendental(node.op) ? 0.3 : 0.1);
+  const bool wide = node.spec.dtype == DType::f64;
+  if (node.op == Op::einsum) {
+    // With few rows, what does not stay near the core takes as long as it takes to come.
+    const double arithmetic = einsum_flops(graph, node) / (wide ? machine.gflops_f64 : machine.gflops_f32);
+    return machine.call_ns + std::max(arithmetic, bytes * machine.ns_byte(bytes));
+  }
+  const double heavy = is_transcendental(node.op) ? machine.exp_ns * elements * (wide ? 2 : 1) : 0;
+  return machine.call_ns + heavy + bytes / machine.gbs_l1;
 }
 
 int aligned_axis(const ir::Graph& graph, int id, int operand, int axis) {

@@ -1,0 +1,151 @@
+#include "plan/cost.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace wr::plan {
+namespace {
+
+using ir::Node;
+using ir::Op;
+
+bool is_gates(Op op) { return op == Op::gates || op == Op::gates_grad_x || op == Op::gates_grad_coefficients; }
+bool is_product(Op op) { return op == Op::einsum || is_gates(op); }
+
+int source_of(const ir::Graph& g, int id) {
+  while (ir::is_view(g[id].op)) id = g[id].inputs[0];
+  return id;
+}
+
+}  // namespace
+
+double inner_bytes(const ir::Graph& g, int id, int axis) {
+  double bytes = static_cast<double>(size_of(g[id].spec.dtype));
+  if (axis < 0) return bytes;
+  const Shape& shape = g[id].spec.shape;
+  for (int i = axis + 1; i < shape.rank(); ++i) bytes *= static_cast<double>(shape[i]);
+  return bytes;
+}
+
+double resident_bytes(const Schedule& s) {
+  const ir::Graph& g = *s.graph;
+  double bytes = 0;
+  for (int id = 0; id < g.size(); ++id) {
+    const Placement& p = s.place[static_cast<std::size_t>(id)];
+    const bool kept = p.home == Home::arena && p.phase >= 0;
+    if (kept || p.home == Home::output || g[id].op == Op::state || g[id].op == Op::input) bytes += bytes_of(g, id);
+  }
+  return bytes / s.lanes;
+}
+
+RegionCost::RegionCost(const Schedule& s, const Region& region, const Machine& machine, double resident)
+    : machine_(machine),
+      lanes_(static_cast<double>(std::min<std::int64_t>(s.lanes, machine.cores))),
+      resident_(resident) {
+  for (const Member& m : region.members)
+    if (!ir::is_view((*s.graph)[m.node].op)) add(s, region, m);
+  // Long regions of gates, rows of whole pictures and sweeps use memory again and again; for others all they make is
+  // near enough what they need.
+  const bool large_rows = made_row_ > 0.1 * static_cast<double>(machine.l2);
+  live_row_ = along_vectors_ || large_rows || only_sweeps() ? live_bytes(s, region) : made_row_;
+}
+
+void RegionCost::add(const Schedule& s, const Region& region, const Member& m) {
+  const ir::Graph& g = *s.graph;
+  const Node& n = g[m.node];
+  const auto extent = static_cast<double>(region.extent);
+  const double bytes = bytes_of(g, m.node);
+  const Placement& place = s.place[static_cast<std::size_t>(m.node)];
+  calls_ += 1;
+  if (is_total(m.axis)) {
+    add_weight(g, m.node);
+    ends_ns_ += machine_.call_ns + bytes / machine_.gbs_l1;  // somebody sums the lanes' parts
+  } else {
+    made_row_ += bytes / extent;
+    if (place.whole) add_far(g, m.node, m.axis, extent);
+  }
+  const bool product = is_product(n.op);
+  if (product) {
+    along_vectors_ |= is_gates(n.op);
+    wide_ = n.spec.dtype == DType::f64 ? machine_.gflops_f32 / machine_.gflops_f64 : 1;
+    flops_row_ += wide_ * flops(g, m.node) / extent;
+  } else {
+    if (!is_total(m.axis)) sweep_row_ += bytes / extent;
+    const double elements = static_cast<double>(n.spec.shape.count());
+    if (is_transcendental(n.op)) heavy_ns_row_ += machine_.exp_ns * elements / extent;
+  }
+  for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+    const int in = n.inputs[k], source = source_of(g, in);
+    const int axis = aligned_axis(g, m.node, static_cast<int>(k), m.axis);
+    if (axis == kNotAligned) {
+      if (product) add_weight(g, source);
+      continue;
+    }
+    if (!product) sweep_row_ += bytes_of(g, in) / extent;
+    const Placement& from = s.place[static_cast<std::size_t>(source)];
+    const bool here = from.phase == place.phase && from.region == place.region;
+    if (!here) add_far(g, in, axis, extent);
+  }
+}
+
+void RegionCost::add_far(const ir::Graph& g, int id, int axis, double extent) {
+  const std::pair key(id, axis);
+  if (std::find(known_far_.begin(), known_far_.end(), key) != known_far_.end()) return;
+  known_far_.push_back(key);
+  far_.push_back({bytes_of(g, id) / extent, axis == 0 ? -1 : inner_bytes(g, id, axis)});
+}
+
+void RegionCost::add_weight(const ir::Graph& g, int id) {
+  if (std::find(known_weights_.begin(), known_weights_.end(), id) != known_weights_.end()) return;
+  known_weights_.push_back(id);
+  weight_bytes_ += bytes_of(g, id);
+  weights_ += static_cast<double>(g[id].spec.shape.count());
+}
+
+/// The most bytes a row that the region's members have made and still need.
+double RegionCost::live_bytes(const Schedule& s, const Region& region) const {
+  const ir::Graph& g = *s.graph;
+  std::unordered_map<int, std::size_t> last;  // member that reads a node last
+  for (std::size_t i = 0; i < region.members.size(); ++i)
+    for (int in : g[region.members[i].node].inputs) last[source_of(g, in)] = i;
+  double now = 0, most = 0;
+  std::vector<double> freed(region.members.size() + 1, 0);
+  for (std::size_t i = 0; i < region.members.size(); ++i) {
+    const Member& m = region.members[i];
+    if (!ir::is_view(g[m.node].op) && !is_total(m.axis)) {
+      const double bytes = bytes_of(g, m.node) / static_cast<double>(region.extent);
+      now += bytes;
+      const auto found = last.find(m.node);
+      freed[found == last.end() ? i : found->second] += bytes;
+    }
+    most = std::max(most, now);
+    now -= freed[i];
+  }
+  return most;
+}
+
+double RegionCost::ns(double rows, double strip) const {
+  const Machine& m = machine_;
+  const double strips = rows / strip;
+  const double live = strip * live_row_;
+  double ns = ends_ns_ + heavy_ns_row_ * rows + m.call_ns * calls_ * strips;
+  if (only_sweeps()) {
+    ns += rows * sweep_row_ * m.ns_byte(live, lanes_);
+  } else {
+    // Sweeps among products go through a strip in blocks that stay in L1; what they make, products read again.
+    ns += rows * (sweep_row_ / m.gbs_l1 + made_row_ * m.ns_byte(live + weight_bytes_, lanes_));
+    // Few rows: the register tiles of a product are not filled. A row of a convolution is many of them, one a place.
+    const double rows_a_row = std::max(1.0, flops_row_ / std::max(1.0, 2 * weights_));
+    ns += rows * flops_row_ / m.gflops_f32 * (1 + m.product_ramp / (strip * rows_a_row));
+  }
+  ns += strips * weight_bytes_ * m.ns_byte(live + weight_bytes_, lanes_);
+  for (const Far& f : far_) {
+    const bool together = f.inner_bytes < 0;
+    const double run = together ? strip * f.row_bytes : strip * f.inner_bytes;
+    ns += rows * f.row_bytes * m.ns_byte(resident_, lanes_) * (together ? 1 : strided(m, run));
+    if (!together) ns += 0.25 * m.call_ns * rows * f.row_bytes / run;
+  }
+  return ns;
+}
+
+}  // namespace wr::plan
