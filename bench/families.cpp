@@ -248,13 +248,14 @@ Prepared sac(int threads, std::int64_t batch, std::int64_t width) {
     const Tensor out = actor(s);
     const Tensor mu = slice(out, 1, 0, kActions), log_std = -1.5 + 3.5 * tanh(slice(out, 1, kActions, 2 * kActions));
     const Tensor raw = mu + exp(log_std) * noise, a = tanh(raw);
-    const Tensor log_p = sum(-0.5 * noise * noise - log_std - log(1 - a * a + 1e-6), 1, Keep::yes);
+    const Tensor log_p =
+        sum(-0.5 * noise * noise - log_std - 2 * (std::log(2.0) - raw - softplus(-2 * raw)), 1, Keep::yes);
     return std::pair(a, log_p);
   };
   return prepared(
       threads, case_name("sac_step", width, batch),
-      {random_normal({batch, kState}, 1), random_normal({batch, kActions}, 2, 0.5), random_normal({batch, 1}, 3),
-       random_normal({batch, kState}, 4), random_normal({batch, kActions}, 5), random_normal({batch, kActions}, 6)},
+      {random_normal({batch, kState}, 11), random_normal({batch, kActions}, 12, 0.5), random_normal({batch, 1}, 13),
+       random_normal({batch, kState}, 14), random_normal({batch, kActions}, 15), random_normal({batch, kActions}, 16)},
       3e-3,
       [&](const Tensor& s, const Tensor& a, const Tensor& r, const Tensor& s2, const Tensor& noise,
           const Tensor& noise2) {

@@ -151,8 +151,9 @@ def sac(width, batch, wrap):
     def act(s, noise):
         mu, log_std = actor(s).chunk(2, 1)
         log_std = -1.5 + 3.5 * torch.tanh(log_std)
-        a = torch.tanh(mu + log_std.exp() * noise)
-        return a, (-0.5 * noise * noise - log_std - torch.log(1 - a * a + 1e-6)).sum(1, keepdim=True)
+        raw = mu + log_std.exp() * noise
+        squashed = 2 * (math.log(2) - raw - F.softplus(-2 * raw))
+        return torch.tanh(raw), (-0.5 * noise * noise - log_std - squashed).sum(1, keepdim=True)
 
     def critic_loss(s, a, r, s2, noise2):
         with torch.no_grad():
