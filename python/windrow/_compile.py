@@ -1,0 +1,83 @@
+"""compile(): a function becomes a step. fit(): a loop over batches with progress."""
+import sys
+import time
+
+from . import _core
+from ._core import Step
+
+
+def compile(fn=None, *, name=None, threads=0, lanes=0, simd="", profile=False):  # noqa: A001
+    """Compiles a function of tensors into a step.
+
+    The function is traced when it is first called with arguments of some shapes and types, and compiled into a plan
+    that later calls run; a new shape makes another plan. Positional arguments are arrays and numbers. Keyword arguments
+    are static: they are given to the function as they are and are part of the plan. Results are fresh arrays; with
+    `out=` (an array, or a sequence of them) they are written there instead.
+
+    name     for describe() and errors; the function's own where it is not given
+    threads  at most; 0: WINDROW_THREADS, else the cores there are. Results do not depend on it
+    lanes    virtual cores the plan is made for; 0: chosen for this machine
+    simd     'sse4', 'avx2' or 'avx512'; by default the best there is
+    profile  from the first run on; see Step.profile
+
+        @wr.compile
+        def train(x, y): ...
+
+        @wr.compile(threads=1)
+        def act(x): ...
+    """
+    options = {"threads": threads, "lanes": lanes, "simd": simd, "profile": profile}
+    if name is not None:
+        options["name"] = name
+
+    def make(function):
+        step = Step(function, **options)
+        for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
+            if hasattr(function, attribute):
+                setattr(step, attribute, getattr(function, attribute))
+        return step
+
+    return make if fn is None else make(fn)
+
+
+def fit(step, batches, *, epochs=1, progress=True, every=0.1, out=None):
+    """Runs step(*batch) for every batch and gives the mean of its first result for each epoch.
+
+    `batches` is anything that can be iterated once an epoch: a Loader, a list, a function that gives an iterator.
+    Progress goes to `out` (stderr) where that is a terminal. Ctrl-C ends the loop between two steps.
+    """
+    stream = sys.stderr if out is None else out
+    shown = progress and (out is not None or stream.isatty())
+    means = []
+    for epoch in range(epochs):
+        source = batches() if callable(batches) else batches
+        total = len(source) if hasattr(source, "__len__") else None
+        seen, sum_of, start, last = 0, 0.0, time.perf_counter(), 0.0
+        for batch in source:
+            result = step(*batch) if isinstance(batch, (tuple, list)) else step(batch)
+            first = result[0] if isinstance(result, (tuple, list)) else result
+            if first is not None:
+                sum_of += float(first)
+            seen += 1
+            now = time.perf_counter()
+            if shown and now - last >= every:
+                last = now
+                _show(stream, epoch, epochs, seen, total, sum_of / seen, seen / (now - start))
+        if seen == 0:
+            raise _core.Error(f"fit: epoch {epoch + 1} has no batches; an iterator is used up after one epoch: give a list "
+                              "or a function that makes one")
+        means.append(sum_of / seen)
+        if shown:
+            _show(stream, epoch, epochs, seen, total, means[-1], seen / (time.perf_counter() - start))
+            stream.write("\n")
+    return means
+
+
+def _show(stream, epoch, epochs, seen, total, mean, rate):
+    of = f"/{total}" if total else ""
+    bar = ""
+    if total:
+        done = min(20, 20 * seen // total)
+        bar = "[" + "=" * done + " " * (20 - done) + "] "
+    stream.write(f"\repoch {epoch + 1}/{epochs} {bar}{seen}{of}  loss {mean:.4g}  {rate:.0f} steps/s ")
+    stream.flush()
