@@ -139,17 +139,21 @@ const Form kForms[] = {
     {Op::gates, "gates(x, coefficients, wiring)", nullptr, kFloats},
     {Op::gates_grad_x, nullptr, nullptr, kFloats},
     {Op::gates_grad_coefficients, nullptr, nullptr, kFloats},
+    {Op::gates_grad, nullptr, nullptr, kFloats},
     {Op::neighbours, "neighbours(x, height, width, border)", nullptr, kFloats},
     {Op::neighbours_sum, nullptr, nullptr, kFloats},
     {Op::random, "Random::uniform, normal, bernoulli", nullptr, "f32 f64 bool"},
     {Op::stop_gradient, "stop_gradient(x)", nullptr, kAny},
     {Op::custom_gradient, "custom_gradient(value, arguments, rule)", nullptr, kAny},
+    {Op::result, nullptr, nullptr, kAny},
     {Op::lane_sum, nullptr, nullptr, kFloats},
 };
 
 const Form& form_of(Op op) {
   for (const Form& form : kForms)
     if (form.op == op) return form;
+  static const Form update{Op::cast, nullptr, nullptr, kFloats};
+  if (ir::is_update(op)) return update;
   throw Error("op " + std::string(ir::definition(op).name) + " has no row in cli/ops.cpp");
 }
 
@@ -164,7 +168,8 @@ void print_structured() {
     const ir::OpDef& def = ir::definition(static_cast<Op>(i));
     const Form& form = form_of(def.op);
     fmt::print("| {} | {} | {} | {} | {} | {} |\n", def.name, code(form.traced, "(internal)"), code(form.eager, ""),
-               form.types, cell(def.doc), def.gradient == ops::no_gradient ? "no" : "yes");
+               form.types, cell(def.doc),
+               def.gradient == ops::no_gradient || def.gradient == ops::never_differentiated ? "no" : "yes");
   }
 }
 

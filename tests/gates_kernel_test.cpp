@@ -8,6 +8,7 @@
 #include <random>
 
 #include "guarded_memory.h"
+#include "ir/interpret.h"
 #include "support/gradients.h"
 #include "windrow/windrow.h"
 
@@ -377,6 +378,39 @@ TEST(GatePlan, OnePhaseAStepEachWay) {
       f32(2, cells));
   // Coefficients, steps there, steps back (the last one in the phase of the first back), the optimiser.
   EXPECT_LE(step.facts().phases, 2 * kSteps + 3) << step.describe();
+}
+
+/// A layer's gradients, as a step with two lanes; `both`: by wires and by coefficients.
+Step gate_gradients(bool both) {
+  CompileOptions two_lanes;
+  two_lanes.lanes = 2;
+  return compile(
+      [&](const std::vector<Tensor>& in) {
+        const Tensor loss = sum(square(gates(in[0], in[1], {{0, 1}, {2, 3}, {3, 1}})));
+        return grad(loss, both ? std::vector<Tensor>{in[0], in[1]} : std::vector<Tensor>{in[1]});
+      },
+      {f32(4, 4096), f32(3, 4)}, two_lanes);
+}
+
+TEST(GatePlan, OneCallMakesBothGradients) {
+  const std::string both = gate_gradients(true).describe(), one = gate_gradients(false).describe();
+  EXPECT_NE(both.find("= gates_grad("), std::string::npos) << both;
+  EXPECT_NE(both.find("[by the same call]"), std::string::npos) << both;
+  EXPECT_EQ(both.find("gates_grad_"), std::string::npos) << both;
+  EXPECT_EQ(one.find("= gates_grad("), std::string::npos) << one;  // nobody needs the other one
+}
+
+TEST(GatePlan, BothGradientsAreTheOraclesTotals) {
+  const Array x = eval(cast(Tensor(Array::from(random_values<double>(4 * 4096, 1), {4, 4096})), DType::f32));
+  const Array c = eval(cast(Tensor(Array::from(random_values<double>(3 * 4, 2), {3, 4})), DType::f32));
+  Step both = gate_gradients(true);
+  const auto results = both(x, c);
+  const auto expected = ir::interpret(*ir::parse(both.graph()), {x, c});
+  for (std::size_t k = 0; k < 2; ++k) {
+    const auto got = results[k].to_vector<float>(), want = expected.outputs[k].to_vector<float>();
+    for (std::size_t i = 0; i < got.size(); ++i)
+      ASSERT_NEAR(got[i], want[i], 1e-4 * std::max(1.0f, std::abs(want[i]))) << "result " << k << " element " << i;
+  }
 }
 
 // ---- mistakes

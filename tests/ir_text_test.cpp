@@ -218,5 +218,32 @@ TEST(GraphVerify, FindsWhatIsWrong) {
   EXPECT_NE(broken([](Graph& g) { g.inputs = {1}; }).find("argument 0 is not the input"), std::string::npos);
 }
 
+TEST(GraphText, FurtherResultsOfAnOp) {
+  const std::string op =
+      "%0 = input 0 : f32[4,8]\n"
+      "%1 = input 1 : f32[2,4]\n"
+      "%2 = input 2 : f32[2,8]\n"
+      "%3 = gates_grad(%0, %1, %2) {ints=[2, 0, 1, 2, 3]} : f32[4,8]\n";
+  round_trip(op + "%4 = result(%3) {ints=[1]} : f32[2,4]\noutputs %3, %4\n");
+  EXPECT_EQ(message_of(op + "%4 = result(%3) {ints=[2]} : f32[2,4]\n"),
+            "line 5, column 6: result: gates_grad has 1 further results, 2 is none of them");
+  EXPECT_EQ(message_of(op + "%4 = result(%2) {ints=[1]} : f32[2,4]\n"),
+            "line 5, column 6: result: input has 0 further results, 1 is none of them");
+  EXPECT_EQ(message_of(op + "%4 = result(%3) {ints=[1]} : f32[4,8]\n"),
+            "line 5, column 6: result: the type is f32[2,4], not f32[4,8]");
+}
+
+TEST(AxisMaps, OfAFurtherResultFollowFromTheOperands) {
+  const auto graph = ir::parse(
+      "%0 = input 0 : f32[4,8]\n"
+      "%1 = input 1 : f32[2,4]\n"
+      "%2 = input 2 : f32[2,8]\n"
+      "%3 = gates_grad(%0, %1, %2) {ints=[2, 0, 1, 2, 3]} : f32[4,8]\n"
+      "%4 = result(%3) {ints=[1]} : f32[2,4]\n");
+  const ir::AxisMap map = ir::axes_of(*graph, 4);
+  ASSERT_EQ(map.operand.size(), 1u);
+  EXPECT_EQ(map.operand[0], (ir::Axes{ir::kWhole, ir::AxisTo::reduced()}));  // wires, cells: summed over the cells
+}
+
 }  // namespace
 }  // namespace wr

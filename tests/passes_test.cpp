@@ -481,5 +481,34 @@ TEST(Optimise, RandomSteps) {
   }
 }
 
+// ---- traits -----------------------------------------------------------------------------------------------------
+
+TEST(Traits, CommutativeOpsAreFoundByAskingTheFormulas) {
+  std::vector<std::string_view> found;
+  for (int op = 0; op < ir::kOps; ++op)
+    if (const ir::OpDef& def = ir::definition(static_cast<Op>(op)); def.traits.commutative) found.push_back(def.name);
+  EXPECT_EQ(found, (std::vector<std::string_view>{"add", "mul", "maximum", "minimum", "eq", "ne", "logical_and",
+                                                  "logical_or", "logical_xor"}));
+}
+
+TEST(Traits, HeavyOpsTakeAPolynomial) {
+  for (const Op op : {Op::exp, Op::log, Op::tanh, Op::gelu, Op::pow, Op::adam_step, Op::adam_update, Op::random})
+    EXPECT_TRUE(ir::definition(op).traits.heavy) << ir::definition(op).name;
+  for (const Op op : {Op::add, Op::div, Op::sqrt, Op::rsqrt, Op::lerp, Op::momentum_update, Op::reduce_sum})
+    EXPECT_FALSE(ir::definition(op).traits.heavy) << ir::definition(op).name;
+}
+
+TEST(Traits, FloatingPointOperations) {
+  const auto graph = ir::parse(
+      "%0 = input 0 : f32[4,3]\n"
+      "%1 = input 1 : f32[3,5]\n"
+      "%2 = einsum(%0, %1) {text=\"bi,io->bo\"} : f32[4,5]\n"
+      "%3 = exp(%2) : f32[4,5]\n"
+      "%4 = reduce_sum(%3) {ints=[0]} : f32[1,5]\n"
+      "%5 = permute(%3) {ints=[1, 0]} : f32[5,4]\n");
+  const double expected[] = {0, 0, 2 * 4 * 3 * 5, 20, 20, 0};
+  for (int id = 0; id < graph->size(); ++id) EXPECT_EQ(ir::flops_of(*graph, (*graph)[id]), expected[id]) << id;
+}
+
 }  // namespace
 }  // namespace wr

@@ -8,9 +8,11 @@
 
 #include "base/machine.h"
 #include "ir/interpret.h"
+#include "passes/passes.h"
 #include "step/inside.h"
 #include "support/gradients.h"
 #include "support/graphs.h"
+#include "support/interpreting_backend.h"
 #include "support/random_step.h"
 #include "temporary_files.h"
 
@@ -140,6 +142,9 @@ int unsure = 0;       // steps given up as ill-conditioned
 int blocked = 0;      // steps with blocks
 int many_strips = 0;  // regions with several strips a lane
 
+/// The device under test; null for the CPU.
+const backend::Backend* device = nullptr;
+
 /// What is wrong with the step of this recipe; empty if nothing is.
 std::string check(const Recipe& recipe) {
   test::RandomStep random_step(recipe);
@@ -152,7 +157,8 @@ std::string check(const Recipe& recipe) {
     options.machine = folder / "machine.txt";
     write_text(options.machine, to_text(random_machine(recipe.seed)));
   }
-  Step step = compile(fn, random_step.specs(), options);
+  Step step = device ? Step(std::make_unique<Step::Inside>(passes::optimise(*graph), options, *device))
+                     : compile(fn, random_step.specs(), options);
   for (const auto& phase : step.inside().schedule.phases)
     for (const auto& region : phase.regions) many_strips += region.extent > region.strip * region.lanes();
   blocked += step.describe().find("at a time") != std::string::npos;
@@ -229,6 +235,13 @@ void run_seeds(unsigned first, unsigned count) {
 }
 
 TEST(RandomGraph, MatchesTheInterpreter) { run_seeds(0, 200); }
+/// The lowered program says all that a device needs: the interpreter's own loops run it, with lanes, strips and blocks.
+TEST(RandomGraph, AnotherBackendRunsTheSamePrograms) {
+  const test::InterpretingBackend interpreter;
+  device = &interpreter;
+  run_seeds(0, 120);
+  device = nullptr;
+}
 TEST(RandomGraphSlow, ThousandsMatchTheInterpreter) { run_seeds(1000, 2500); }
 
 }  // namespace

@@ -57,18 +57,15 @@ int Graph::intern(Node node) {
 }
 
 int Graph::add(Op op, std::vector<int> ids, Attrs attrs, Location where) {
-  std::vector<Spec> specs;
-  specs.reserve(ids.size());
-  for (int i : ids) specs.push_back((*this)[i].spec);
   Node node;
   node.op = op;
+  node.inputs = std::move(ids);
+  node.attrs = std::move(attrs);
   try {
-    node.spec = definition(op).infer(specs, attrs);
+    node.spec = infer(*this, node);
   } catch (const Error& error) {
     fail(gradient_of ? *gradient_of : where, std::string(definition(op).name) + ": " + error.what());
   }
-  node.inputs = std::move(ids);
-  node.attrs = std::move(attrs);
   node.where = gradient_of ? *gradient_of : where;
   node.gradient = gradient_of != nullptr;
   node.scope = scope;
@@ -131,6 +128,71 @@ void Graph::assign(const std::shared_ptr<Variable>& variable, int value, Locatio
       return;
     }
   updates.push_back({state, value});
+}
+
+namespace {
+
+std::vector<Spec> operand_specs(const Graph& graph, const Node& node) {
+  std::vector<Spec> specs;
+  specs.reserve(node.inputs.size());
+  for (int i : node.inputs) specs.push_back(graph[i].spec);
+  return specs;
+}
+
+/// Throws where there is no such result.
+void expect_result(const Graph& graph, const Node& node) {
+  if (node.inputs.size() != 1 || node.attrs.ints.size() != 1)
+    throw Error("expected one operand and the number of its result");
+  const OpDef& maker = definition(graph[node.inputs[0]].op);
+  const auto number = node.attrs.ints[0];
+  const int count = maker.further ? maker.further->count : 0;
+  if (number < 1 || number > count)
+    throw Error(std::string(maker.name) + " has " + std::to_string(count) + " further results, " +
+                std::to_string(number) + " is none of them");
+}
+
+}  // namespace
+
+Spec infer(const Graph& graph, const Node& node) {
+  if (node.op != Op::result) return definition(node.op).infer(operand_specs(graph, node), node.attrs);
+  expect_result(graph, node);
+  return spec_of_result(graph, node.inputs[0], static_cast<int>(node.attrs.ints[0]));
+}
+
+Spec spec_of_result(const Graph& graph, int id, int number) {
+  const Node& node = graph[id];
+  return definition(node.op).further->infer(number, operand_specs(graph, node), node.attrs);
+}
+
+double flops_of(const Graph& graph, const Node& node) {
+  const auto flops = definition(node.op).traits.flops;
+  return flops ? flops(node.spec, operand_specs(graph, node), node.attrs) : 0;
+}
+
+AxisMap axes_of(const Graph& graph, int id) {
+  const Node& node = graph[id];
+  if (node.op == Op::result) return {{axes_of_result(graph, node.inputs[0], static_cast<int>(node.attrs.ints[0]))}, {}};
+  return definition(node.op).axes(node.spec, operand_specs(graph, node), node.attrs);
+}
+
+/// Two results correspond where the same axes of the operands run along both.
+Axes axes_of_result(const Graph& graph, int id, int number) {
+  const Node& node = graph[id];
+  const OpDef& def = definition(node.op);
+  const auto specs = operand_specs(graph, node);
+  const AxisMap first = def.axes(node.spec, specs, node.attrs);
+  const AxisMap other = def.further->axes(number, def.further->infer(number, specs, node.attrs), specs, node.attrs);
+  Axes to(node.spec.shape.rank(), kWhole);
+  Dims seen(node.spec.shape.rank(), 0);
+  for (std::size_t k = 0; k < specs.size(); ++k)
+    for (int a = 0; a < first.operand[k].rank(); ++a) {
+      if (!first.operand[k][a].is_along()) continue;
+      const int axis = first.operand[k][a].axis();
+      const AxisTo entry = other.operand[k][a];
+      to[axis] = seen[axis] && !(to[axis] == entry) ? kWhole : entry;
+      seen[axis] = 1;
+    }
+  return to;
 }
 
 std::shared_ptr<Graph> current_graph() {

@@ -93,6 +93,17 @@ class TraceScope {
   std::shared_ptr<Graph> previous_;
 };
 
+/// The type of a node as its op gives it; throws Error with a message that starts after the op's name.
+Spec infer(const Graph& graph, const Node& node);
+/// How the axes of a node's operands correspond to its own.
+AxisMap axes_of(const Graph& graph, int id);
+/// How the axes of a node's first result correspond to those of a further one: one entry an axis of the first.
+Axes axes_of_result(const Graph& graph, int id, int number);
+/// Floating-point operations of one evaluation of a node.
+double flops_of(const Graph& graph, const Node& node);
+/// The type of a further result.
+Spec spec_of_result(const Graph& graph, int id, int number);
+
 /// Adds an op to the graph its operands belong to. Throws where they belong to different traces.
 Tensor apply(Op op, const std::vector<Tensor>& inputs, Attrs attrs, Location where);
 

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/attributes.h"
 #include "ops/formula.h"
+#include "ops/update.h"
 
 namespace wr::ir {
 namespace {
@@ -125,6 +127,19 @@ Elements evaluate_elementwise(const Call& call) {
   return out;
 }
 
+Elements evaluate_update(const Call& call) {
+  const auto update = static_cast<ops::Update>(static_cast<int>(call.node.op) - static_cast<int>(Op::cast) - 1);
+  const auto values = static_cast<std::size_t>(ops::row_of(update).values);
+  Elements out;
+  for (std::size_t i = 0; i < call.in[0]->size(); ++i) {
+    double x[ops::kMaxUpdateOperands], y[ops::kMaxUpdateResults];
+    for (std::size_t k = 0; k < call.in.size(); ++k) x[k] = (*call.in[k])[k < values ? i : 0];
+    ops::evaluate(update, x, y);
+    out.push_back(y[call.result]);
+  }
+  return out;
+}
+
 // ---- reductions -------------------------------------------------------------------------------------------------
 double start_of(Op op, DType dtype) {
   const double largest = is_floating(dtype) ? kInfinity : std::numeric_limits<std::int32_t>::max();
@@ -167,24 +182,12 @@ Elements evaluate_arg(const Call& call) {
 // ---- einsum -----------------------------------------------------------------------------------------------------
 /// The product of the operands' elements at every combination of the labels' indices, added to the result's element.
 Elements evaluate_einsum(const Call& call) {
-  const std::string& spec = call.node.attrs.text;
-  std::vector<std::string> labels(1);
-  for (char c : spec.substr(0, spec.find("->"))) {
-    if (c == ',')
-      labels.emplace_back();
-    else
-      labels.back() += c;
-  }
-  const std::string result = spec.substr(spec.find("->") + 2);
-
-  std::string all;  // more of them than a shape has axes, perhaps
-  std::vector<std::int64_t> sizes;
+  const auto [labels, result] = Labels::of(call.node.attrs.text);
+  const std::string all = Labels{labels, result}.all();  // more of them than a shape has axes, perhaps
+  std::vector<std::int64_t> sizes(all.size());
   for (std::size_t i = 0; i < labels.size(); ++i)
     for (std::size_t k = 0; k < labels[i].size(); ++k)
-      if (all.find(labels[i][k]) == std::string::npos) {
-        all += labels[i][k];
-        sizes.push_back(call.shape(i)[static_cast<int>(k)]);
-      }
+      sizes[all.find(labels[i][k])] = call.shape(i)[static_cast<int>(k)];
 
   Elements out = zeros(call.out().shape);
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return out;
@@ -208,13 +211,15 @@ Elements evaluate_einsum(const Call& call) {
 Elements evaluate_rearranging(const Call& call) {
   const int rank = call.out().shape.rank();
   const Shape& x = call.shape(0);
+  const Op op = call.node.op;
+  const Dims order = op == Op::permute ? list_of(call.node.attrs) : Dims();
+  const Slice slice = op == Op::slice ? Slice::of(call.node.attrs, rank) : Slice();
   Elements out;
   for_each_index(call.out().shape, [&](const Dims& index) {
     Dims source = index;
     for (int i = 0; i < rank; ++i) {
-      const auto axis = static_cast<std::size_t>(i), axes = static_cast<std::size_t>(rank);
-      if (call.node.op == Op::permute) source[static_cast<int>(call.ints()[axis])] = index[i];
-      if (call.node.op == Op::slice) source[i] = call.ints()[axis] + index[i] * call.ints()[2 * axes + axis];
+      if (op == Op::permute) source[static_cast<int>(order[i])] = index[i];
+      if (op == Op::slice) source[i] = slice.starts[i] + index[i] * slice.steps[i];
     }
     out.push_back((*call.in[0])[position(repeated(source, x), x)]);
   });
@@ -222,10 +227,11 @@ Elements evaluate_rearranging(const Call& call) {
 }
 
 Elements evaluate_pad(const Call& call) {
-  Elements out(static_cast<std::size_t>(call.out().shape.count()), cast_to(call.out().dtype, call.node.attrs.reals[0]));
+  const Pad pad = Pad::of(call.node.attrs, call.out().shape.rank());
+  Elements out(static_cast<std::size_t>(call.out().shape.count()), cast_to(call.out().dtype, pad.value));
   for_each_index(call.shape(0), [&](Dims index) {
     const std::size_t from = position(index, call.shape(0));
-    for (int i = 0; i < index.rank(); ++i) index[i] += call.ints()[static_cast<std::size_t>(i)];
+    for (int i = 0; i < index.rank(); ++i) index[i] += pad.before[i];
     out[position(index, call.out().shape)] = (*call.in[0])[from];
   });
   return out;
@@ -255,9 +261,12 @@ Elements evaluate_iota(const Call& call) {
 }
 
 // ---- all --------------------------------------------------------------------------------------------------------
+}  // namespace
+
 Elements evaluate_op(const Call& call) {
   const Op op = call.node.op;
   if (is_elementwise(op)) return evaluate_elementwise(call);
+  if (is_update(op)) return evaluate_update(call);
   switch (op) {
     case Op::iota:
       return evaluate_iota(call);
@@ -300,6 +309,7 @@ Elements evaluate_op(const Call& call) {
     case Op::gates:
     case Op::gates_grad_x:
     case Op::gates_grad_coefficients:
+    case Op::gates_grad:
     case Op::neighbours:
     case Op::neighbours_sum:
       return evaluate_gates(call);
@@ -307,6 +317,8 @@ Elements evaluate_op(const Call& call) {
       fail(call.node.where, "the interpreter cannot evaluate " + std::string(definition(op).name));
   }
 }
+
+namespace {
 
 class Interpreter {
  public:
@@ -336,8 +348,11 @@ class Interpreter {
       case Op::constant:
         return read(*node.value);
       default: {
-        Call call{node, {}, {}};
-        for (int input : node.inputs) {
+        // A further result: its op once more, with the same operands.
+        const bool further = node.op == Op::result;
+        const Node& op = further ? graph_[node.inputs[0]] : node;
+        Call call{op, {}, {}, node.spec, further ? static_cast<int>(node.attrs.ints[0]) : 0};
+        for (int input : op.inputs) {
           call.specs.push_back(graph_[input].spec);
           call.in.push_back(&values_[static_cast<std::size_t>(input)]);
         }
@@ -375,10 +390,10 @@ Interpretation interpret(const Graph& graph, const std::vector<Array>& inputs, R
 Array evaluate(const Graph& graph, const Node& node) {
   std::vector<Elements> values;
   values.reserve(node.inputs.size());
-  Call call{node, {}, {}};
+  Call call{node, {}, {}, node.spec};
   for (int input : node.inputs) {
     const Node& operand = graph[input];
-    values.push_back(operand.op == Op::constant ? read(*operand.value) : evaluate_op({operand, {}, {}}));
+    values.push_back(operand.op == Op::constant ? read(*operand.value) : evaluate_op({operand, {}, {}, operand.spec}));
     call.specs.push_back(operand.spec);
     call.in.push_back(&values.back());
   }

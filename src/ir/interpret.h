@@ -26,17 +26,20 @@ Array evaluate(const Graph& graph, const Node& node);
 // ---- for the families of ops, in interpret_*.cpp ----------------------------------------------------------------
 using Elements = std::vector<double>;
 
-/// An op to be evaluated: the specs and elements of its operands and the spec of its result.
+/// An op to be evaluated: the specs and elements of its operands, which of its results is wanted and the spec of that.
 struct Call {
   const Node& node;
   std::vector<Spec> specs;
   std::vector<const Elements*> in;
+  Spec spec = node.spec;
+  int result = 0;
 
-  const Spec& out() const { return node.spec; }
+  const Spec& out() const { return spec; }
   const Shape& shape(std::size_t operand) const { return specs[operand].shape; }
   const std::vector<std::int64_t>& ints() const { return node.attrs.ints; }
 };
 
+Elements evaluate_op(const Call& call);      // any op that is no leaf, unrounded
 Elements evaluate_index(const Call& call);   // gather ... embedding_grad
 Elements evaluate_window(const Call& call);  // unfold ... max_pool_scatter
 Elements evaluate_gates(const Call& call);   // gates ... neighbours_sum

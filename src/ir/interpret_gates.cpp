@@ -37,7 +37,7 @@ Elements gates_grad_x(const Call& call) {
 }
 
 Elements gates_grad_coefficients(const Call& call) {
-  const Elements &x = *call.in[0], &g = *call.in[1];
+  const Elements &x = *call.in[0], &g = *call.in.back();
   Elements out = zeros(call.out().shape);
   for_each_gate(call, [&](std::size_t at, std::size_t row, std::size_t a, std::size_t b) {
     out[row] += g[at];
@@ -88,6 +88,8 @@ Elements evaluate_gates(const Call& call) {
       return gates_grad_x(call);
     case Op::gates_grad_coefficients:
       return gates_grad_coefficients(call);
+    case Op::gates_grad:
+      return call.result == 0 ? gates_grad_x(call) : gates_grad_coefficients(call);
     case Op::neighbours:
       return neighbours(call);
     default:

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/attributes.h"
 #include "ir/interpret.h"
 
 namespace wr::ir {
@@ -98,9 +99,9 @@ Elements embedding_grad(const Call& call) {
 /// Where element (y, x) of window (row, column) stands in the image; false if that is outside.
 bool in_image(const Call& call, const Shape& image, std::int64_t row, std::int64_t column, std::int64_t y,
               std::int64_t x, Dims& at) {
-  const auto& w = call.ints();  // height, width, strides, dilations, padding top, bottom, left, right
-  at[1] = row * w[2] + y * w[4] - w[6];
-  at[2] = column * w[3] + x * w[5] - w[8];
+  const Window w = window_of(call.node.attrs);
+  at[1] = row * w.stride_h + y * w.dilation_h - w.pad_top;
+  at[2] = column * w.stride_w + x * w.dilation_w - w.pad_left;
   return at[1] >= 0 && at[1] < image[1] && at[2] >= 0 && at[2] < image[2];
 }
 
@@ -131,11 +132,12 @@ Elements fold(const Call& call) {
 template <class F>
 void for_each_largest(const Call& call, const Shape& results, F f) {
   const Shape& image = call.shape(0);
+  const Window w = window_of(call.node.attrs);
   for_each_index(results, [&](const Dims& r) {
     bool found = false;
     std::size_t best = 0;
-    for (std::int64_t y = 0; y < call.ints()[0]; ++y)
-      for (std::int64_t x = 0; x < call.ints()[1]; ++x) {
+    for (std::int64_t y = 0; y < w.height; ++y)
+      for (std::int64_t x = 0; x < w.width; ++x) {
         Dims at{r[0], 0, 0, r[3]};
         if (!in_image(call, image, r[1], r[2], y, x, at)) continue;
         const std::size_t pixel = position(at, image);

@@ -2,7 +2,10 @@
 // gradient. The ops themselves are defined in src/ops, one file a family.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +28,8 @@ enum class Op : std::uint8_t {
 #include "windrow/elementwise.def"
   where,
   cast,
+#define WINDROW_UPDATE(name, ...) name,
+#include "ir/updates.def"
   input,
   state,
   constant,
@@ -56,11 +61,13 @@ enum class Op : std::uint8_t {
   gates,
   gates_grad_x,
   gates_grad_coefficients,
+  gates_grad,
   neighbours,
   neighbours_sum,
   random,
   stop_gradient,
   custom_gradient,
+  result,    // a further result of an op that has several
   lane_sum,  // made by the planner: the sum, in fixed order, of what each lane has accumulated
 };
 inline constexpr int kOps = static_cast<int>(Op::lane_sum) + 1;
@@ -73,13 +80,61 @@ struct Attrs {
   friend bool operator==(const Attrs&, const Attrs&) = default;
 };
 
-/// How the axes of one operand correspond to the axes of the result. An entry is the result's axis that this operand's
-/// axis runs along one to one, or one of:
-inline constexpr int kWhole = -1;  // every result row needs the whole axis
-inline constexpr int kReduced =
-    -100;  // kReduced - g: summed (or maximised, ...) over together with group g of the others
+/// Where an axis of an operand goes.
+class AxisTo {
+ public:
+  /// Nowhere: every row of the result needs the whole axis.
+  constexpr AxisTo() = default;
+  /// One to one along an axis of the result.
+  constexpr AxisTo(std::int64_t axis)  // NOLINT(google-explicit-constructor): maps are lists of axes
+      : kind_(Kind::along), index_(static_cast<std::int16_t>(axis)) {}
+  /// Away: summed (or maximised, ...) over together with the axes of the same group of other operands.
+  static constexpr AxisTo reduced(int group = 0) { return {Kind::reduced, group}; }
+
+  constexpr bool is_whole() const { return kind_ == Kind::whole; }
+  constexpr bool is_along() const { return kind_ == Kind::along; }
+  constexpr bool is_reduced() const { return kind_ == Kind::reduced; }
+  constexpr int axis() const { return index_; }
+  constexpr int group() const { return index_; }
+  friend constexpr bool operator==(AxisTo, AxisTo) = default;
+
+ private:
+  enum class Kind : std::uint8_t { whole, along, reduced };
+  constexpr AxisTo(Kind kind, int index) : kind_(kind), index_(static_cast<std::int16_t>(index)) {}
+  Kind kind_ = Kind::whole;
+  std::int16_t index_ = 0;
+};
+inline constexpr AxisTo kWhole;
+
+/// Where each axis of an operand goes; held in place.
+class Axes {
+ public:
+  constexpr Axes() = default;
+  constexpr Axes(std::initializer_list<AxisTo> axes) {
+    for (AxisTo to : axes) push_back(to);
+  }
+  constexpr Axes(int rank, AxisTo to) {
+    for (int i = 0; i < rank; ++i) push_back(to);
+  }
+  constexpr int rank() const { return rank_; }
+  constexpr AxisTo operator[](int axis) const { return to_[static_cast<std::size_t>(axis)]; }
+  constexpr AxisTo& operator[](int axis) { return to_[static_cast<std::size_t>(axis)]; }
+  constexpr const AxisTo* begin() const { return to_.data(); }
+  constexpr const AxisTo* end() const { return to_.data() + rank_; }
+  constexpr void push_back(AxisTo to) { to_[static_cast<std::size_t>(rank_++)] = to; }
+  constexpr bool contains(AxisTo to) const { return std::find(begin(), end(), to) != end(); }
+  friend constexpr bool operator==(const Axes& a, const Axes& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
+
+ private:
+  std::array<AxisTo, kMaxRank> to_{};
+  int rank_ = 0;
+};
+
+/// How the axes of the operands correspond to the axes of the result.
 struct AxisMap {
-  std::vector<Dims> operand;
+  std::vector<Axes> operand;
   Dims free = {};  // axes of the result of which any part can be made, though no operand runs along them
 };
 
@@ -91,6 +146,29 @@ struct Gradient {
   const Attrs& attrs;
 };
 
+/// The results of an op beside its first, numbered from 1. Each is a node of its own, an Op::result whose operand is
+/// the op's node and whose attrs.ints[0] is its number; the call that makes the first result makes them all.
+struct FurtherResults {
+  int count;
+  Spec (*infer)(int number, std::span<const Spec> in, const Attrs& attrs);
+  /// A further result may be summed over an axis that the first one is cut along, but not the other way round.
+  AxisMap (*axes)(int number, const Spec& out, std::span<const Spec> in, const Attrs& attrs);
+};
+
+/// What planner and passes need to know of an op beside its axes.
+struct Traits {
+  bool commutative = false;  // the two operands may be exchanged
+  bool any_part = false;     // any part of the result can be made along any axis, whatever the operands
+  bool reduction = false;    // over the axes in attrs.ints, of the only operand
+  bool sweep = false;        // costs about as much as reading its operands
+  bool heavy = false;        // an element takes a polynomial or more, not one or two operations
+  bool arithmetic = false;   // its time is arithmetic; operands that are needed whole are read again by every strip
+  /// Kernels whose vectors run along the rows: strips of a multiple of so many rows, and of so many at most (0: any).
+  int rows_together = 1, most_rows = 0;
+  /// Floating-point operations of one evaluation; null for none worth counting.
+  double (*flops)(const Spec& out, std::span<const Spec> in, const Attrs& attrs) = nullptr;
+};
+
 struct OpDef {
   Op op;
   std::string_view name;
@@ -100,6 +178,8 @@ struct OpDef {
   /// One tensor an operand; empty ones where no gradient flows.
   std::vector<Tensor> (*gradient)(const Gradient& of);
   std::string_view doc;
+  const FurtherResults* further = nullptr;
+  Traits traits = {};
 };
 
 /// The definition of an op, and the op of a name (nullptr if there is none).
@@ -109,6 +189,8 @@ const OpDef* find_op(std::string_view name);
 constexpr bool is_elementwise(Op op) { return op <= Op::cast; }
 /// One of the rows of elementwise.def.
 constexpr bool is_formula(Op op) { return op < Op::where; }
+/// One of the rows of updates.def.
+constexpr bool is_update(Op op) { return op > Op::cast && op < Op::input; }
 constexpr bool is_leaf(Op op) { return op == Op::input || op == Op::state || op == Op::constant; }
 /// Ops that only rearrange how the same elements are addressed.
 constexpr bool is_view(Op op) {

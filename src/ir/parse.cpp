@@ -326,11 +326,9 @@ class Parser {
   }
 
   void infer(const Node& node, std::size_t at) const {
-    std::vector<Spec> in;
-    for (int i : node.inputs) in.push_back((*graph_)[i].spec);
     std::optional<Spec> inferred;
     try {
-      inferred = definition(node.op).infer(in, node.attrs);
+      inferred = ir::infer(*graph_, node);
     } catch (const Error& problem) {
       error_at(at, std::string(definition(node.op).name) + ": " + problem.what());
     }

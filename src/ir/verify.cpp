@@ -39,7 +39,7 @@ class Verifier {
     }
     Spec inferred;
     try {
-      inferred = definition(node.op).infer(in, node.attrs);
+      inferred = infer(graph_, node);
     } catch (const Error& problem) {
       wrong(id, problem.what());
     }
@@ -64,28 +64,27 @@ class Verifier {
   /// are reduced together are of one size.
   void axes(int id, const std::vector<Spec>& in) const {
     const Node& node = graph_[id];
-    const AxisMap map = definition(node.op).axes(node.spec, in, node.attrs);
+    const AxisMap map = axes_of(graph_, id);
     if (map.operand.size() != in.size())
       wrong(id, "the axis map covers " + std::to_string(map.operand.size()) + " operands");
     std::vector<std::int64_t> group_sizes;
     for (std::size_t i = 0; i < in.size(); ++i) {
-      const Dims& entries = map.operand[i];
+      const Axes& axes = map.operand[i];
       const std::string which = "the axis map of operand " + std::to_string(i);
-      if (entries.rank() != in[i].shape.rank())
-        wrong(id, which + " covers " + std::to_string(entries.rank()) + " axes");
-      Dims seen;
-      for (int axis = 0; axis < entries.rank(); ++axis) {
-        const auto entry = entries[axis];
+      if (axes.rank() != in[i].shape.rank()) wrong(id, which + " covers " + std::to_string(axes.rank()) + " axes");
+      Axes seen;
+      for (int axis = 0; axis < axes.rank(); ++axis) {
+        const AxisTo to = axes[axis];
         const auto n = in[i].shape[axis];
-        if (entry == kWhole) continue;
-        if (seen.contains(entry)) wrong(id, which + " names " + std::to_string(entry) + " twice");
-        seen.push_back(entry);
-        if (entry <= kReduced) {
-          const auto group = static_cast<std::size_t>(kReduced - entry);
+        if (to.is_whole()) continue;
+        if (seen.contains(to)) wrong(id, which + " goes to axis or group " + std::to_string(to.axis()) + " twice");
+        seen.push_back(to);
+        if (to.is_reduced()) {
+          const auto group = static_cast<std::size_t>(to.group());
           if (group_sizes.size() <= group) group_sizes.resize(group + 1, -1);
           if (group_sizes[group] >= 0 && group_sizes[group] != n) wrong(id, which + " reduces axes of different sizes");
           group_sizes[group] = n;
-        } else if (entry < 0 || entry >= node.spec.shape.rank() || node.spec.shape[static_cast<int>(entry)] != n) {
+        } else if (to.axis() < 0 || to.axis() >= node.spec.shape.rank() || node.spec.shape[to.axis()] != n) {
           wrong(id, which + " does not fit axis " + std::to_string(axis));
         }
       }

@@ -72,9 +72,15 @@ Spec infer_same(std::span<const Spec> in, const Attrs&) {
 }
 
 AxisMap same_axes(const Spec&, std::span<const Spec> in, const Attrs&) {
-  Dims axes;
+  Axes axes;
   for (int i = 0; i < in[0].shape.rank(); ++i) axes.push_back(i);
   return {{axes}};
+}
+
+Spec infer_result(std::span<const Spec>, const Attrs&) { refuse("its type is known to the op that makes it"); }
+
+AxisMap result_axes(const Spec&, std::span<const Spec> in, const Attrs&) {
+  return {{Axes(in[0].shape.rank(), kWhole)}, {}};
 }
 
 Spec infer_custom(std::span<const Spec> in, const Attrs& attrs) {
@@ -111,6 +117,7 @@ const OpDef kOpDefs[] = {
     {Op::stop_gradient, "stop_gradient", infer_same, same_axes, no_gradient, "the operand, but no gradient flows"},
     {Op::custom_gradient, "custom_gradient", infer_custom, custom_axes, gradient_of_custom,
      "the first operand, with a gradient of the user's for the others"},
+    {Op::result, "result", infer_result, result_axes, never_differentiated, "a further result of its operand"},
     {Op::lane_sum, "lane_sum", infer_same, same_axes, no_gradient, "the sum of what each lane has accumulated"},
 };
 

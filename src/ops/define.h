@@ -10,15 +10,17 @@
 namespace wr::ops {
 
 using ir::Attrs;
+using ir::Axes;
 using ir::AxisMap;
+using ir::AxisTo;
 using ir::Gradient;
-using ir::kReduced;
 using ir::kWhole;
 using ir::Op;
 using ir::OpDef;
 
 /// Each family's definitions, in the order of ir::Op.
 std::span<const OpDef> elementwise_ops();
+std::span<const OpDef> update_ops();
 std::span<const OpDef> leaf_ops();
 std::span<const OpDef> reduce_ops();
 std::span<const OpDef> einsum_ops();
@@ -69,6 +71,13 @@ inline Shape expect_sizes(const Shape& shape) {
 int normalise_axis(int axis, int rank, const char* op, Location where);
 /// For ops made of others: throws what a part refused under the name and line that the caller knows.
 [[noreturn]] void refuse_as(std::string_view op, Location where, const Error& error);
+
+/// For ops that only passes make, after gradients have been taken.
+[[noreturn]] inline std::vector<Tensor> never_differentiated(const Gradient&) {
+  refuse("is made after differentiation and has no gradient");
+}
+/// Of a formula: from here on an element takes a polynomial or more.
+inline constexpr int kHeavyCost = 12;
 
 inline std::vector<Tensor> no_gradient(const Gradient& of) { return std::vector<Tensor>(of.in.size()); }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "ir/attributes.h"
 #include "ops/define.h"
 
 namespace wr {
@@ -13,25 +14,6 @@ using ir::Op;
 namespace {
 
 bool is_label(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
-struct Parsed {
-  std::vector<std::string> operands;
-  std::string result;
-};
-
-Parsed split(std::string_view spec) {
-  Parsed p;
-  const auto arrow = spec.find("->");
-  std::string_view left = spec.substr(0, arrow);
-  while (true) {
-    const auto comma = left.find(',');
-    p.operands.emplace_back(left.substr(0, comma));
-    if (comma == std::string_view::npos) break;
-    left.remove_prefix(comma + 1);
-  }
-  if (arrow != std::string_view::npos) p.result = spec.substr(arrow + 2);
-  return p;
-}
 
 /// Without blanks, and with the result written out: the labels that occur once, in alphabetical order, as numpy has it.
 std::string make_explicit(std::string_view given, Location where) {
@@ -131,7 +113,7 @@ Spec infer_einsum(std::span<const Spec> in, const Attrs& attrs) {
   for (std::size_t i = 0; i < attrs.text.size(); ++i)
     if (!is_label(attrs.text[i]) && !(attrs.text[i] == ',' && i < arrow) && i != arrow && i != arrow + 1)
       refuse(quoted + "unexpected '" + attrs.text[i] + "' at position " + std::to_string(i));
-  const Parsed p = split(attrs.text);
+  const ir::Labels p = ir::Labels::of(attrs.text);
   if (p.operands.size() != in.size())
     refuse(quoted + "names " + std::to_string(p.operands.size()) + " operands, " + std::to_string(in.size()) +
            " are given");
@@ -164,11 +146,11 @@ Spec infer_einsum(std::span<const Spec> in, const Attrs& attrs) {
 }
 
 AxisMap einsum_axes(const Spec&, std::span<const Spec> in, const Attrs& attrs) {
-  const Parsed p = split(attrs.text);
+  const ir::Labels p = ir::Labels::of(attrs.text);
   AxisMap map;
   std::string reduced;
   for (std::size_t i = 0; i < in.size(); ++i) {
-    Dims axes;
+    Axes axes;
     for (char c : p.operands[i]) {
       const auto at = p.result.find(c);
       if (std::count(p.operands[i].begin(), p.operands[i].end(), c) > 1) {
@@ -177,7 +159,7 @@ AxisMap einsum_axes(const Spec&, std::span<const Spec> in, const Attrs& attrs) {
         axes.push_back(static_cast<int>(at));
       } else {
         if (reduced.find(c) == std::string::npos) reduced += c;
-        axes.push_back(kReduced - static_cast<int>(reduced.find(c)));
+        axes.push_back(AxisTo::reduced(static_cast<int>(reduced.find(c))));
       }
     }
     map.operand.push_back(axes);
@@ -188,7 +170,7 @@ AxisMap einsum_axes(const Spec&, std::span<const Spec> in, const Attrs& attrs) {
 // For operand i: einsum of g and the others, with i's labels as the result. Labels that only operand i has are
 // broadcast; repeated labels put the gradient on the diagonal through a product with the identity.
 std::vector<Tensor> gradient_of_einsum(const Gradient& of) {
-  const Parsed p = split(of.attrs.text);
+  const ir::Labels p = ir::Labels::of(of.attrs.text);
   std::vector<Tensor> gradients;
   for (std::size_t i = 0; i < of.in.size(); ++i) {
     std::string spec = p.result;
@@ -237,8 +219,30 @@ std::vector<Tensor> gradient_of_einsum(const Gradient& of) {
   return gradients;
 }
 
+/// A multiplication and an addition for every combination of the labels' indices.
+double einsum_flops(const Spec&, std::span<const Spec> in, const Attrs& attrs) {
+  const ir::Labels labels = ir::Labels::of(attrs.text);
+  double product = 2;
+  std::string seen;
+  for (std::size_t i = 0; i < in.size(); ++i)
+    for (int k = 0; k < in[i].shape.rank(); ++k) {
+      const char label = labels.operands[i][static_cast<std::size_t>(k)];
+      if (seen.find(label) != std::string::npos) continue;
+      seen += label;
+      product *= static_cast<double>(in[i].shape[k]);
+    }
+  return product;
+}
+
 const OpDef kOpDefs[] = {
-    {Op::einsum, "einsum", infer_einsum, einsum_axes, gradient_of_einsum, "sums of products over labelled axes"},
+    {Op::einsum,
+     "einsum",
+     infer_einsum,
+     einsum_axes,
+     gradient_of_einsum,
+     "sums of products over labelled axes",
+     nullptr,
+     {.arithmetic = true, .flops = einsum_flops}},
 };
 
 }  // namespace

@@ -2,8 +2,10 @@
 // of size 1 an operand is repeated.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "ops/define.h"
+#include "ops/formula.h"
 
 namespace wr {
 
@@ -108,19 +110,7 @@ Tensor sum_to_shape(const Tensor& g, const Shape& shape, Location where) {
 
 namespace {
 
-enum Types { FLOATS, NUMBERS, BOOLS };
-
-bool allowed(Types types, DType dtype) {
-  switch (types) {
-    case FLOATS:
-      return is_floating(dtype);
-    case NUMBERS:
-      return is_floating(dtype) || dtype == DType::i32;
-    case BOOLS:
-      return dtype == DType::boolean;
-  }
-  return false;
-}
+constexpr Types FLOATS = Types::floats, NUMBERS = Types::numbers, BOOLS = Types::booleans;
 
 Shape common_shape(std::span<const Spec> in) {
   Shape shape = in[0].shape;
@@ -138,7 +128,7 @@ Spec infer_formula(std::span<const Spec> in, const Attrs&) {
   for (const Spec& s : in) {
     if (s.dtype != in[0].dtype)
       refuse("operand types differ: " + to_string(in[0]) + " and " + to_string(s) + "; cast one of them");
-    if (!allowed(types, s.dtype))
+    if (!accepts(types, s.dtype))
       refuse(std::string("works on ") +
              (types == FLOATS    ? "f32 and f64"
               : types == NUMBERS ? "f32, f64 and i32"
@@ -151,7 +141,7 @@ Spec infer_formula(std::span<const Spec> in, const Attrs&) {
 AxisMap elementwise_axes(const Spec& out, std::span<const Spec> in, const Attrs&) {
   AxisMap map;
   for (const Spec& s : in) {
-    Dims axes(s.shape.rank(), kWhole);
+    Axes axes(s.shape.rank(), kWhole);
     for (int i = 0; i < axes.rank(); ++i)
       if (s.shape[i] == out.shape[i]) axes[i] = i;
     map.operand.push_back(axes);
@@ -221,29 +211,89 @@ std::vector<Tensor> gradient_of_cast(const Gradient& of) {
   return {is_floating(from) ? cast(of.g, from) : Tensor()};
 }
 
-#define WINDROW_UNARY(name, types, doc, ...) \
-  OpDef{Op::name, #name, infer_formula<types, 1, false>, elementwise_axes, gradient_of_##name, doc},
-#define WINDROW_BINARY(name, types, doc, ...) \
-  OpDef{Op::name, #name, infer_formula<types, 2, false>, elementwise_axes, gradient_of_##name, doc},
-#define WINDROW_TERNARY(name, types, doc, ...) \
-  OpDef{Op::name, #name, infer_formula<types, 3, false>, elementwise_axes, gradient_of_##name, doc},
-#define WINDROW_QUINARY(name, types, doc, ...) \
-  OpDef{Op::name, #name, infer_formula<types, 5, false>, elementwise_axes, gradient_of_##name, doc},
-#define WINDROW_COMPARE(name, doc, ...) \
-  OpDef{Op::name, #name, infer_formula<NUMBERS, 2, true>, elementwise_axes, no_gradient, doc},
-#define WINDROW_LOGIC(name, doc, ...) \
-  OpDef{Op::name, #name, infer_formula<BOOLS, 2, false>, elementwise_axes, no_gradient, doc},
+double one_each(const Spec& out, std::span<const Spec>, const Attrs&) { return static_cast<double>(out.shape.count()); }
 
-const OpDef kOpDefs[] = {
-#include "windrow/elementwise.def"
-    {Op::where, "where", infer_where, elementwise_axes, gradient_of_where,
-     "the second where the first holds, else the third"},
-    {Op::cast, "cast", infer_cast, elementwise_axes, gradient_of_cast, "the same number in another type"},
-};
+/// A formula of two operands commutes if it gives the same whichever way round it is asked, at many points.
+bool commutes(Elementwise op) {
+  if (row_of(op).arity != 2) return false;
+  constexpr double kPoints[] = {-3.5, -2, -0.75, 0, 0.25, 1, 1.5, 3};
+  const bool truth = row_of(op).types == Types::booleans;
+  for (double a : kPoints)
+    for (double b : kPoints) {
+      const double there[] = {truth ? a > 0 : a, truth ? b > 0 : b}, back[] = {there[1], there[0]};
+      const double x = evaluate(op, there), y = evaluate(op, back);
+      if (x != y && !(std::isnan(x) && std::isnan(y))) return false;
+    }
+  return true;
+}
+
+ir::Traits traits_of(Elementwise op) {
+  return {.commutative = commutes(op), .sweep = true, .heavy = row_of(op).cost >= kHeavyCost, .flops = one_each};
+}
+
+#define WINDROW_TRAITS(name) nullptr, traits_of(Elementwise::name)
+#define WINDROW_UNARY(name, types, doc, ...) \
+  OpDef{Op::name,                            \
+        #name,                               \
+        infer_formula<types, 1, false>,      \
+        elementwise_axes,                    \
+        gradient_of_##name,                  \
+        doc,                                 \
+        WINDROW_TRAITS(name)},
+#define WINDROW_BINARY(name, types, doc, ...) \
+  OpDef{Op::name,                             \
+        #name,                                \
+        infer_formula<types, 2, false>,       \
+        elementwise_axes,                     \
+        gradient_of_##name,                   \
+        doc,                                  \
+        WINDROW_TRAITS(name)},
+#define WINDROW_TERNARY(name, types, doc, ...) \
+  OpDef{Op::name,                              \
+        #name,                                 \
+        infer_formula<types, 3, false>,        \
+        elementwise_axes,                      \
+        gradient_of_##name,                    \
+        doc,                                   \
+        WINDROW_TRAITS(name)},
+#define WINDROW_QUINARY(name, types, doc, ...) \
+  OpDef{Op::name,                              \
+        #name,                                 \
+        infer_formula<types, 5, false>,        \
+        elementwise_axes,                      \
+        gradient_of_##name,                    \
+        doc,                                   \
+        WINDROW_TRAITS(name)},
+#define WINDROW_COMPARE(name, doc, ...) \
+  OpDef{Op::name, #name, infer_formula<NUMBERS, 2, true>, elementwise_axes, no_gradient, doc, WINDROW_TRAITS(name)},
+#define WINDROW_LOGIC(name, doc, ...) \
+  OpDef{Op::name, #name, infer_formula<BOOLS, 2, false>, elementwise_axes, no_gradient, doc, WINDROW_TRAITS(name)},
 
 }  // namespace
 
-std::span<const OpDef> elementwise_ops() { return kOpDefs; }
+std::span<const OpDef> elementwise_ops() {
+  static const OpDef ops[] = {
+#include "windrow/elementwise.def"
+      {Op::where,
+       "where",
+       infer_where,
+       elementwise_axes,
+       gradient_of_where,
+       "the second where the first holds, else the third",
+       nullptr,
+       {.sweep = true, .flops = one_each}},
+      {Op::cast,
+       "cast",
+       infer_cast,
+       elementwise_axes,
+       gradient_of_cast,
+       "the same number in another type",
+       nullptr,
+       {.sweep = true, .flops = one_each}},
+  };
+  return ops;
+}
+#undef WINDROW_TRAITS
 
 }  // namespace ops
 }  // namespace wr

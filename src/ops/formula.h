@@ -82,6 +82,7 @@ struct Real {
   friend constexpr Real select(bool condition, Real yes, Real no) { return condition ? yes : no; }
   friend Real abs(Real a) { return std::fabs(a.value); }
   friend Real sqrt(Real a) { return std::sqrt(a.value); }
+  friend Real root(Real a) { return std::sqrt(a.value); }
   friend Real rsqrt(Real a) { return 1 / std::sqrt(a.value); }
   friend Real reciprocal(Real a) { return 1 / a.value; }
   friend Real exp(Real a) { return std::exp(a.value); }
@@ -135,6 +136,7 @@ struct Cost {
   WINDROW_COST_2(operator^, 1)
   WINDROW_COST_1(abs, 1)
   WINDROW_COST_1(sqrt, 10)
+  WINDROW_COST_1(root, 10)
   WINDROW_COST_1(rsqrt, 8)
   WINDROW_COST_1(reciprocal, 6)
   WINDROW_COST_1(exp, 16)

@@ -169,13 +169,25 @@ Spec infer_grad_coefficients(std::span<const Spec> in, const Attrs& attrs) {
 }
 
 AxisMap grad_coefficients_axes(const Spec&, std::span<const Spec>, const Attrs&) {
-  return {{{kWhole, kReduced}, {kWhole, kReduced}}};
+  return {{{kWhole, AxisTo::reduced()}, {kWhole, AxisTo::reduced()}}};
 }
 
 std::vector<Tensor> gradient_of_grad_coefficients(const Gradient& of) {
   return {grad_x(of.in[0], of.g, of.in[1], of.attrs),
           ir::apply(Op::gates, {of.in[0], of.g}, of.attrs, Location::current())};
 }
+
+// gates_grad(x, coefficients, g): both of them; the walk over the wires is the same
+Spec infer_further_grad(int, std::span<const Spec> in, const Attrs& attrs) {
+  const Spec of[] = {in[0], in[2]};
+  return infer_grad_coefficients(of, attrs);
+}
+
+AxisMap further_grad_axes(int, const Spec&, std::span<const Spec>, const Attrs&) {
+  return {{{kWhole, AxisTo::reduced()}, {kWhole, kWhole}, {kWhole, AxisTo::reduced()}}};
+}
+
+constexpr ir::FurtherResults kFurtherGrad{1, infer_further_grad, further_grad_axes};
 
 // ---- neighbours -------------------------------------------------------------------------------------------------
 // ints: height, width, 1 if the border wraps
@@ -217,12 +229,25 @@ std::vector<Tensor> gradient_of_neighbours_sum(const Gradient& of) {
   return {ir::apply(Op::neighbours, {of.g}, of.attrs, Location::current())};
 }
 
+/// So many operations a gate and cell.
+template <int each>
+double gate_flops(const Spec&, std::span<const Spec> in, const Attrs& attrs) {
+  return each * static_cast<double>(in[0].shape[1] * gate_count(attrs));
+}
+
+/// Vectors run over cells; kernels hold up to four vectors of 16 cells in registers.
+template <int each>
+constexpr ir::Traits kGateTraits{.arithmetic = true, .rows_together = 16, .most_rows = 64, .flops = gate_flops<each>};
+
 const OpDef kOpDefs[] = {
-    {Op::gates, "gates", infer_gates, gates_axes, gradient_of_gates, "a layer of mixed logic gates on [wires, cells]"},
+    {Op::gates, "gates", infer_gates, gates_axes, gradient_of_gates, "a layer of mixed logic gates on [wires, cells]",
+     nullptr, kGateTraits<6>},
     {Op::gates_grad_x, "gates_grad_x", infer_grad_x, grad_x_axes, gradient_of_grad_x,
-     "the adjoint of gates in its wires"},
+     "the adjoint of gates in its wires", nullptr, kGateTraits<8>},
     {Op::gates_grad_coefficients, "gates_grad_coefficients", infer_grad_coefficients, grad_coefficients_axes,
-     gradient_of_grad_coefficients, "the adjoint of gates in its coefficients"},
+     gradient_of_grad_coefficients, "the adjoint of gates in its coefficients", nullptr, kGateTraits<7>},
+    {Op::gates_grad, "gates_grad", infer_grad_x, grad_x_axes, never_differentiated,
+     "the adjoints of gates in its wires and, result 1, in its coefficients", &kFurtherGrad, kGateTraits<15>},
     {Op::neighbours, "neighbours", infer_neighbours, neighbours_axes, gradient_of_neighbours,
      "the 3x3 neighbourhoods of the cells of grids"},
     {Op::neighbours_sum, "neighbours_sum", infer_neighbours_sum, neighbours_axes, gradient_of_neighbours_sum,

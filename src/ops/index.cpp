@@ -50,7 +50,7 @@ Spec infer_gather(std::span<const Spec> in, const Attrs& attrs) {
 
 AxisMap gather_axes(const Spec&, std::span<const Spec> in, const Attrs& attrs) {
   const int axis = static_cast<int>(attrs.ints[0]), more = in[1].shape.rank() - 1;
-  Dims x, idx;
+  Axes x, idx;
   for (int i = 0; i < in[0].shape.rank(); ++i) x.push_back(i == axis ? kWhole : i < axis ? i : i + more);
   for (int i = 0; i < in[1].shape.rank(); ++i) idx.push_back(axis + i);
   return {{x, idx}};
@@ -87,9 +87,9 @@ Spec infer_scatter_add(std::span<const Spec> in, const Attrs& attrs) {
 }
 
 AxisMap scatter_axes(const Spec&, std::span<const Spec> in, const Attrs& attrs) {
-  Dims same;
+  Axes same;
   for (int i = 0; i < in[0].shape.rank(); ++i) same.push_back(i == attrs.ints[0] ? kWhole : i);
-  return {{same, Dims{kWhole}, same}};
+  return {{same, Axes{kWhole}, same}};
 }
 
 // An update at an index out of range was not written: its gradient is 0, where gather would read NaN.
@@ -124,7 +124,7 @@ Spec infer_take_along(std::span<const Spec> in, const Attrs& attrs) {
 AxisMap along_axes(const Spec&, std::span<const Spec> in, const Attrs& attrs) {
   AxisMap map;
   for (const Spec& s : in) {
-    Dims axes;
+    Axes axes;
     for (int i = 0; i < s.shape.rank(); ++i) axes.push_back(i == attrs.ints[0] ? kWhole : i);
     map.operand.push_back(axes);
   }
@@ -169,7 +169,7 @@ Spec infer_one_hot(std::span<const Spec> in, const Attrs& attrs) {
 }
 
 AxisMap leading_axes(const Spec&, std::span<const Spec> in, const Attrs&) {
-  Dims axes;
+  Axes axes;
   for (int i = 0; i < in[0].shape.rank(); ++i) axes.push_back(i);
   return {{axes}};
 }
@@ -187,9 +187,9 @@ Spec infer_embedding_sum(std::span<const Spec> in, const Attrs&) {
 }
 
 AxisMap embedding_axes(const Spec& out, std::span<const Spec> in, const Attrs&) {
-  Dims idx;
+  Axes idx;
   for (int i = 0; i < in[1].shape.rank(); ++i) idx.push_back(i + 1 < in[1].shape.rank() ? i : kWhole);
-  return {{Dims{kWhole, out.shape.rank() - 1}, idx}};
+  return {{Axes{kWhole, out.shape.rank() - 1}, idx}};
 }
 
 std::vector<Tensor> gradient_of_embedding_sum(const Gradient& of) {
@@ -212,7 +212,7 @@ Spec infer_embedding_grad(std::span<const Spec> in, const Attrs& attrs) {
 }
 
 AxisMap embedding_grad_axes(const Spec&, std::span<const Spec>, const Attrs&) {
-  return {{Dims{kReduced, kWhole}, Dims{kReduced, 1}}};
+  return {{Axes{AxisTo::reduced(), kWhole}, Axes{AxisTo::reduced(), 1}}};
 }
 
 std::vector<Tensor> gradient_of_embedding_grad(const Gradient& of) { return {{}, embedding_sum(of.g, of.in[0])}; }

@@ -106,7 +106,7 @@ const OpDef kOpDefs[] = {
     {Op::input, "input", infer_leaf, no_axes, no_gradient, "an argument of the step"},
     {Op::state, "state", infer_leaf, no_axes, no_gradient, "memory that lives from step to step"},
     {Op::constant, "constant", infer_leaf, no_axes, no_gradient, "a fixed value"},
-    {Op::iota, "iota", infer_iota, no_axes, no_gradient, "0, 1, 2, ... along one axis"},
+    {Op::iota, "iota", infer_iota, no_axes, no_gradient, "0, 1, 2, ... along one axis", nullptr, {.any_part = true}},
 };
 
 }  // namespace

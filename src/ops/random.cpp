@@ -67,10 +67,17 @@ Spec infer_random(std::span<const Spec> in, const Attrs& attrs) {
   return out;
 }
 
-AxisMap no_axes(const Spec&, std::span<const Spec> in, const Attrs&) { return {std::vector<Dims>(in.size())}; }
+AxisMap no_axes(const Spec&, std::span<const Spec> in, const Attrs&) { return {std::vector<Axes>(in.size())}; }
 
 const OpDef kOpDefs[] = {
-    {Op::random, "random", infer_random, no_axes, no_gradient, "random numbers from a counter"},
+    {Op::random,
+     "random",
+     infer_random,
+     no_axes,
+     no_gradient,
+     "random numbers from a counter",
+     nullptr,
+     {.any_part = true, .heavy = true}},
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // ascending).
 #include <algorithm>
 
+#include "ir/attributes.h"
 #include "ops/define.h"
 
 namespace wr {
@@ -112,10 +113,10 @@ Spec infer_arg(std::span<const Spec> in, const Attrs& attrs) {
 
 template <bool combinable>
 AxisMap reduce_axes(const Spec&, std::span<const Spec> in, const Attrs& attrs) {
-  Dims axes;
+  Axes axes;
   for (int i = 0, group = 0; i < in[0].shape.rank(); ++i) {
-    const bool reduced = std::find(attrs.ints.begin(), attrs.ints.end(), i) != attrs.ints.end();
-    axes.push_back(!reduced ? i : combinable ? kReduced - group++ : kWhole);
+    const bool reduced = ir::list_of(attrs).contains(i);
+    axes.push_back(!reduced ? i : combinable ? AxisTo::reduced(group++) : kWhole);
   }
   return {{axes}};
 }
@@ -142,17 +143,24 @@ std::vector<Tensor> gradient_of_prod(const Gradient& of) {
   return {of.g * others};
 }
 
+double one_an_operand(const Spec&, std::span<const Spec> in, const Attrs&) {
+  return static_cast<double>(in[0].shape.count());
+}
+
+constexpr ir::Traits kTraits{.reduction = true, .sweep = true, .flops = one_an_operand};
+
 const OpDef kOpDefs[] = {
-    {Op::reduce_sum, "reduce_sum", infer_reduce, reduce_axes<true>, gradient_of_sum, "sum over axes"},
+    {Op::reduce_sum, "reduce_sum", infer_reduce, reduce_axes<true>, gradient_of_sum, "sum over axes", nullptr, kTraits},
     {Op::reduce_max, "reduce_max", infer_reduce, reduce_axes<false>, gradient_of_max,
-     "largest over axes; equal ones share the gradient"},
+     "largest over axes; equal ones share the gradient", nullptr, kTraits},
     {Op::reduce_min, "reduce_min", infer_reduce, reduce_axes<false>, gradient_of_max,
-     "smallest over axes; equal ones share the gradient"},
-    {Op::reduce_prod, "reduce_prod", infer_reduce, reduce_axes<false>, gradient_of_prod, "product over axes"},
+     "smallest over axes; equal ones share the gradient", nullptr, kTraits},
+    {Op::reduce_prod, "reduce_prod", infer_reduce, reduce_axes<false>, gradient_of_prod, "product over axes", nullptr,
+     kTraits},
     {Op::reduce_argmax, "reduce_argmax", infer_arg, reduce_axes<false>, no_gradient,
-     "index of the first largest over axes"},
+     "index of the first largest over axes", nullptr, kTraits},
     {Op::reduce_argmin, "reduce_argmin", infer_arg, reduce_axes<false>, no_gradient,
-     "index of the first smallest over axes"},
+     "index of the first smallest over axes", nullptr, kTraits},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "ir/attributes.h"
 #include "ops/define.h"
 
 namespace wr {
@@ -10,11 +11,7 @@ namespace wr {
 using ir::Attrs;
 using ir::Op;
 
-namespace {
-
-std::vector<std::int64_t> to_ints(const Dims& dims) { return {dims.begin(), dims.end()}; }
-
-}  // namespace
+namespace {}  // namespace
 
 Tensor reshape(const Tensor& x, const Shape& given, Location where) try {
   Shape shape = given;
@@ -35,7 +32,7 @@ Tensor reshape(const Tensor& x, const Shape& given, Location where) try {
     shape[unknown] = x.shape().count() / known;
   }
   if (shape == x.shape()) return x;
-  return ir::apply(Op::reshape, {x}, {to_ints(shape), {}, {}}, where);
+  return ir::apply(Op::reshape, {x}, ir::attrs_of(shape), where);
 } catch (const Error& error) {
   ops::refuse_as("reshape", where, error);
 }
@@ -56,7 +53,7 @@ Tensor flatten(const Tensor& x, int from_axis, Location where) try {
 Tensor permute(const Tensor& x, const Dims& order, Location where) try {
   Dims axes;
   for (auto axis : order) axes.push_back(ops::normalise_axis(static_cast<int>(axis), x.rank(), "permute", where));
-  return ir::apply(Op::permute, {x}, {to_ints(axes), {}, {}}, where);
+  return ir::apply(Op::permute, {x}, ir::attrs_of(axes), where);
 } catch (const Error& error) {
   ops::refuse_as("permute", where, error);
 }
@@ -98,7 +95,7 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape, Location where) try {
   for (auto n : x.shape()) padded.push_back(n);
   const Tensor y = reshape(x, padded, where);
   if (y.shape() == shape) return y;
-  return ir::apply(Op::broadcast, {y}, {to_ints(shape), {}, {}}, where);
+  return ir::apply(Op::broadcast, {y}, ir::attrs_of(shape), where);
 } catch (const Error& error) {
   ops::refuse_as("broadcast_to", where, error);
 }
@@ -120,9 +117,7 @@ Tensor slice(const Tensor& x, int axis, std::int64_t start, std::int64_t stop, s
   counts[at] = count;
   steps[at] = step;
   if (counts == x.shape() && step == 1) return x;
-  auto ints = to_ints(starts);
-  for (const Dims& more : {counts, steps}) ints.insert(ints.end(), more.begin(), more.end());
-  return ir::apply(Op::slice, {x}, {std::move(ints), {}, {}}, where);
+  return ir::apply(Op::slice, {x}, ir::Slice{starts, counts, steps}.attrs(), where);
 } catch (const Error& error) {
   ops::refuse_as("slice", where, error);
 }
@@ -145,22 +140,16 @@ Tensor stack(const std::vector<Tensor>& parts, int axis, Location where) try {
 }
 
 Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value, Location where) {
-  auto ints = to_ints(before);
-  ints.insert(ints.end(), after.begin(), after.end());
-  return ir::apply(Op::pad, {x}, {std::move(ints), {value}, {}}, where);
+  return ir::apply(Op::pad, {x}, ir::Pad{before, after, value}.attrs(), where);
 }
 
 namespace ops {
 namespace {
 
-Dims part(const Attrs& attrs, int index, int rank) {
-  return Dims(std::span(attrs.ints).subspan(static_cast<std::size_t>(index * rank), static_cast<std::size_t>(rank)));
-}
-
 // ---- reshape: ints are the new sizes
 Spec infer_reshape(std::span<const Spec> in, const Attrs& attrs) {
   expect_operands(in, 1);
-  const Shape shape = expect_sizes(Shape(std::span(attrs.ints)));
+  const Shape shape = expect_sizes(ir::list_of(attrs));
   if (shape.count() != in[0].shape.count())
     refuse("cannot view " + to_string(in[0].shape) + " (" + std::to_string(in[0].shape.count()) + " elements) as " +
            to_string(shape) + " (" + std::to_string(shape.count()) + " elements)");
@@ -170,7 +159,7 @@ Spec infer_reshape(std::span<const Spec> in, const Attrs& attrs) {
 // An axis goes through a reshape if the same size stands after the same number of elements.
 AxisMap reshape_axes(const Spec& out, std::span<const Spec> in, const Attrs&) {
   const Shape& x = in[0].shape;
-  Dims axes(x.rank(), kWhole);
+  Axes axes(x.rank(), kWhole);
   std::int64_t before = 1;
   for (int i = 0; i < x.rank(); before *= x[i++]) {
     std::int64_t before_out = 1;
@@ -200,7 +189,7 @@ Spec infer_permute(std::span<const Spec> in, const Attrs& attrs) {
 }
 
 AxisMap permute_axes(const Spec&, std::span<const Spec> in, const Attrs& attrs) {
-  Dims axes(in[0].shape.rank(), kWhole);
+  Axes axes(in[0].shape.rank(), kWhole);
   for (int j = 0; j < axes.rank(); ++j) axes[static_cast<int>(attrs.ints[static_cast<std::size_t>(j)])] = j;
   return {{axes}};
 }
@@ -214,7 +203,7 @@ std::vector<Tensor> gradient_of_permute(const Gradient& of) {
 // ---- broadcast: ints are the new sizes; the operand has the same rank and size 1 where it is repeated
 Spec infer_broadcast(std::span<const Spec> in, const Attrs& attrs) {
   expect_operands(in, 1);
-  const Shape shape = expect_sizes(Shape(std::span(attrs.ints)));
+  const Shape shape = expect_sizes(ir::list_of(attrs));
   const Shape& x = in[0].shape;
   bool fits = x.rank() == shape.rank();
   for (int i = 0; fits && i < x.rank(); ++i) fits = x[i] == shape[i] || (x[i] == 1 && shape[i] >= 0);
@@ -223,7 +212,7 @@ Spec infer_broadcast(std::span<const Spec> in, const Attrs& attrs) {
 }
 
 AxisMap same_size_axes(const Spec& out, std::span<const Spec> in, const Attrs&) {
-  Dims axes(in[0].shape.rank(), kWhole);
+  Axes axes(in[0].shape.rank(), kWhole);
   for (int i = 0; i < axes.rank(); ++i)
     if (in[0].shape[i] == out.shape[i]) axes[i] = i;
   return {{axes}};
@@ -237,8 +226,7 @@ std::vector<Tensor> gradient_of_broadcast(const Gradient& of) {
 Spec infer_slice(std::span<const Spec> in, const Attrs& attrs) {
   expect_operands(in, 1);
   const int rank = in[0].shape.rank();
-  expect_ints(attrs, static_cast<std::size_t>(3 * rank));
-  const Dims starts = part(attrs, 0, rank), counts = part(attrs, 1, rank), steps = part(attrs, 2, rank);
+  const auto [starts, counts, steps] = ir::Slice::of(attrs, rank);
   for (int i = 0; i < rank; ++i) {
     const auto n = in[0].shape[i];
     if (counts[i] < 0 || counts[i] > n || starts[i] < 0 ||
@@ -255,8 +243,8 @@ Spec infer_slice(std::span<const Spec> in, const Attrs& attrs) {
 
 AxisMap slice_axes(const Spec& out, std::span<const Spec> in, const Attrs& attrs) {
   const int rank = in[0].shape.rank();
-  const Dims steps = part(attrs, 2, rank);
-  Dims axes(rank, kWhole);
+  const Dims steps = ir::Slice::of(attrs, rank).steps;
+  Axes axes(rank, kWhole);
   for (int i = 0; i < rank; ++i)
     if (out.shape[i] == in[0].shape[i] && steps[i] == 1) axes[i] = i;
   return {{axes}};
@@ -265,7 +253,7 @@ AxisMap slice_axes(const Spec& out, std::span<const Spec> in, const Attrs& attrs
 std::vector<Tensor> gradient_of_slice(const Gradient& of) {
   const Shape& x = of.in[0].shape();
   const int rank = x.rank();
-  const Dims starts = part(of.attrs, 0, rank), counts = part(of.attrs, 1, rank), steps = part(of.attrs, 2, rank);
+  const auto [starts, counts, steps] = ir::Slice::of(of.attrs, rank);
   Tensor g = of.g;
   Dims before(rank, 0), after(rank, 0);
   for (int i = 0; i < rank; ++i) {
@@ -313,7 +301,7 @@ Spec infer_concat(std::span<const Spec> in, const Attrs& attrs) {
 AxisMap concat_axes(const Spec&, std::span<const Spec> in, const Attrs& attrs) {
   AxisMap map;
   for (const Spec& s : in) {
-    Dims axes;
+    Axes axes;
     for (int i = 0; i < s.shape.rank(); ++i) axes.push_back(i == attrs.ints[0] ? kWhole : i);
     map.operand.push_back(axes);
   }
@@ -340,8 +328,9 @@ Spec infer_pad(std::span<const Spec> in, const Attrs& attrs) {
     refuse("needs " + std::to_string(rank) + " sizes before and after for " + to_string(in[0].shape) + ", got " +
            std::to_string(attrs.ints.size()) + " numbers");
   Spec out = in[0];
+  const ir::Pad pad = ir::Pad::of(attrs, rank);
   for (int i = 0; i < rank; ++i) {
-    const auto before = part(attrs, 0, rank)[i], after = part(attrs, 1, rank)[i];
+    const auto before = pad.before[i], after = pad.after[i];
     constexpr std::int64_t kMost = std::int64_t{1} << 46;
     if (before < 0 || after < 0) refuse("negative size at axis " + std::to_string(i));
     if (before > kMost || after > kMost) refuse("too many elements at axis " + std::to_string(i));
@@ -355,7 +344,7 @@ std::vector<Tensor> gradient_of_pad(const Gradient& of) {
   const int rank = of.g.rank();
   Tensor g = of.g;
   for (int i = 0; i < rank; ++i) {
-    const auto before = part(of.attrs, 0, rank)[i];
+    const auto before = ir::Pad::of(of.attrs, rank).before[i];
     g = slice(g, i, before, before + of.in[0].shape()[i]);
   }
   return {g};
@@ -364,8 +353,14 @@ std::vector<Tensor> gradient_of_pad(const Gradient& of) {
 const OpDef kOpDefs[] = {
     {Op::reshape, "reshape", infer_reshape, reshape_axes, gradient_of_reshape, "the same elements in another shape"},
     {Op::permute, "permute", infer_permute, permute_axes, gradient_of_permute, "axes in another order"},
-    {Op::broadcast, "broadcast", infer_broadcast, same_size_axes, gradient_of_broadcast,
-     "repeated along axes of size 1"},
+    {Op::broadcast,
+     "broadcast",
+     infer_broadcast,
+     same_size_axes,
+     gradient_of_broadcast,
+     "repeated along axes of size 1",
+     nullptr,
+     {.any_part = true}},
     {Op::slice, "slice", infer_slice, slice_axes, gradient_of_slice, "some elements along each axis"},
     {Op::concat, "concat", infer_concat, concat_axes, gradient_of_concat, "one after the other along an axis"},
     {Op::pad, "pad", infer_pad, same_size_axes, gradient_of_pad, "a value put round the elements"},

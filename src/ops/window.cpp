@@ -1,6 +1,8 @@
 // Windows over images [batch, height, width, channels]: patches and their adjoint, pooling; convolution is made of
-// them. attrs.ints: height, width, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_bottom, pad_left,
-// pad_right.
+// them.
+#include <algorithm>
+
+#include "ir/attributes.h"
 #include "ops/define.h"
 
 namespace wr {
@@ -9,11 +11,6 @@ using ir::Attrs;
 using ir::Op;
 
 namespace {
-
-std::vector<std::int64_t> to_ints(const Window& w) {
-  return {w.height,     w.width,   w.stride_h,   w.stride_w, w.dilation_h,
-          w.dilation_w, w.pad_top, w.pad_bottom, w.pad_left, w.pad_right};
-}
 
 void expect_image(const Tensor& x, const char* op, Location where) {
   if (x.rank() != 4)
@@ -64,16 +61,13 @@ Window window_on(std::int64_t height, std::int64_t width, std::int64_t kernel_he
 }
 
 Tensor unfold(const Tensor& x, const Window& window, Location where) {
-  return ir::apply(Op::unfold, {x}, {to_ints(window), {}, {}}, where);
+  return ir::apply(Op::unfold, {x}, ir::attrs_of(window), where);
 }
 
 Tensor fold(const Tensor& patches, const Shape& image, const Window& window, Location where) {
   if (image.rank() != 4)
     fail(where, "fold: the image must be [batch, height, width, channels], is " + to_string(image));
-  auto ints = to_ints(window);
-  ints.push_back(image[1]);
-  ints.push_back(image[2]);
-  return ir::apply(Op::fold, {patches}, {std::move(ints), {}, {}}, where);
+  return ir::apply(Op::fold, {patches}, ir::attrs_of(window, image[1], image[2]), where);
 }
 
 namespace {
@@ -152,7 +146,7 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weights, const ConvOption
 }
 
 Tensor max_pool(const Tensor& x, const Window& window, Location where) try {
-  return ir::apply(Op::max_pool_pick, {x, x}, {to_ints(window), {}, {}}, where);
+  return ir::apply(Op::max_pool_pick, {x, x}, ir::attrs_of(window), where);
 } catch (const Error& error) {
   ops::refuse_as("max_pool", where, error);
 }
@@ -190,12 +184,10 @@ struct Grid {
   std::int64_t height, width;
 };
 
-Grid grid_of(std::int64_t image_h, std::int64_t image_w, const Attrs& attrs) {
-  const auto& i = attrs.ints;
-  for (int p = 6; p < 10; ++p)
-    if (i[static_cast<std::size_t>(p)] < 0) refuse("negative padding");
-  return {positions(image_h, i[0], i[2], i[4], i[6] + i[7], "rows"),
-          positions(image_w, i[1], i[3], i[5], i[8] + i[9], "columns")};
+Grid grid_of(std::int64_t image_h, std::int64_t image_w, const Window& w) {
+  if (std::min({w.pad_top, w.pad_bottom, w.pad_left, w.pad_right}) < 0) refuse("negative padding");
+  return {positions(image_h, w.height, w.stride_h, w.dilation_h, w.pad_top + w.pad_bottom, "rows"),
+          positions(image_w, w.width, w.stride_w, w.dilation_w, w.pad_left + w.pad_right, "columns")};
 }
 
 void expect_image(const Spec& x) {
@@ -207,57 +199,54 @@ void expect_image(const Spec& x) {
 AxisMap batch_axis(const Spec&, std::span<const Spec> in, const Attrs&) {
   AxisMap map;
   for (const Spec& s : in) {
-    Dims axes(s.shape.rank(), kWhole);
+    Axes axes(s.shape.rank(), kWhole);
     axes[0] = 0;
     map.operand.push_back(axes);
   }
   return map;
 }
 
-Window window_of(const Attrs& attrs) {
-  const auto& i = attrs.ints;
-  return {i[0], i[1], i[2], i[3], i[4], i[5], i[6], i[7], i[8], i[9]};
-}
-
 Spec infer_unfold(std::span<const Spec> in, const Attrs& attrs) {
   expect_operands(in, 1);
-  expect_ints(attrs, 10);
+  expect_ints(attrs, ir::kWindowNumbers);
   expect_image(in[0]);
   const Shape& x = in[0].shape;
-  const Grid grid = grid_of(x[1], x[2], attrs);
-  return {in[0].dtype, {x[0], grid.height, grid.width, attrs.ints[0], attrs.ints[1], x[3]}};
+  const Window w = ir::window_of(attrs);
+  const Grid grid = grid_of(x[1], x[2], w);
+  return {in[0].dtype, {x[0], grid.height, grid.width, w.height, w.width, x[3]}};
 }
 
 std::vector<Tensor> gradient_of_unfold(const Gradient& of) {
-  return {fold(of.g, of.in[0].shape(), window_of(of.attrs))};
+  return {fold(of.g, of.in[0].shape(), ir::window_of(of.attrs))};
 }
 
-// fold: two more ints, the image's height and width
+// fold: the attributes have the image's size as well
 Spec infer_fold(std::span<const Spec> in, const Attrs& attrs) {
   expect_operands(in, 1);
-  expect_ints(attrs, 12);
+  expect_ints(attrs, ir::kWindowNumbers + 2);
   expect_floating(in[0], "the patches");
   const Shape& p = in[0].shape;
-  const Grid grid = grid_of(attrs.ints[10], attrs.ints[11], attrs);
-  if (p.rank() != 6 || p[1] != grid.height || p[2] != grid.width || p[3] != attrs.ints[0] || p[4] != attrs.ints[1])
+  const Window w = ir::window_of(attrs);
+  const auto [height, width] = ir::image_of(attrs);
+  const Grid grid = grid_of(height, width, w);
+  if (p.rank() != 6 || p[1] != grid.height || p[2] != grid.width || p[3] != w.height || p[4] != w.width)
     refuse("the patches are " + to_string(p) + ", expected [batch," + std::to_string(grid.height) + "," +
-           std::to_string(grid.width) + "," + std::to_string(attrs.ints[0]) + "," + std::to_string(attrs.ints[1]) +
-           ",channels]");
-  return {in[0].dtype, {p[0], attrs.ints[10], attrs.ints[11], p[5]}};
+           std::to_string(grid.width) + "," + std::to_string(w.height) + "," + std::to_string(w.width) + ",channels]");
+  return {in[0].dtype, {p[0], height, width, p[5]}};
 }
 
-std::vector<Tensor> gradient_of_fold(const Gradient& of) { return {unfold(of.g, window_of(of.attrs))}; }
+std::vector<Tensor> gradient_of_fold(const Gradient& of) { return {unfold(of.g, ir::window_of(of.attrs))}; }
 
 // max_pool_pick(x, u): u where x is largest (first of equals) in each window; max_pool(x) is max_pool_pick(x, x)
 Spec infer_pick(std::span<const Spec> in, const Attrs& attrs) {
   expect_operands(in, 2);
-  expect_ints(attrs, 10);
+  expect_ints(attrs, ir::kWindowNumbers);
   expect_image(in[0]);
   if (!(in[0] == in[1])) refuse("operands differ: " + to_string(in[0]) + " and " + to_string(in[1]));
   const Shape& x = in[0].shape;
-  const Grid grid = grid_of(x[1], x[2], attrs);
-  if (attrs.ints[6] >= attrs.ints[0] || attrs.ints[7] >= attrs.ints[0] || attrs.ints[8] >= attrs.ints[1] ||
-      attrs.ints[9] >= attrs.ints[1])
+  const Window w = ir::window_of(attrs);
+  const Grid grid = grid_of(x[1], x[2], w);
+  if (std::max(w.pad_top, w.pad_bottom) >= w.height || std::max(w.pad_left, w.pad_right) >= w.width)
     refuse("padding must be smaller than the window");
   return {in[0].dtype, {x[0], grid.height, grid.width, x[3]}};
 }

@@ -16,6 +16,7 @@ bool is_known(const Node& node) { return node.op == Op::constant || node.op == O
 std::optional<Array> folded(const Graph& graph, const Node& node) {
   // A broadcast stays: it costs nothing, and what it repeats is the simpler constant.
   if (node.inputs.empty() || node.op == Op::broadcast || node.op == Op::random || node.op == Op::lane_sum) return {};
+  if (ir::definition(node.op).further) return {};  // its further results refer to it
   if (node.spec.shape.count() > kMostElements) return {};
   std::int64_t elements = 0;
   for (int input : node.inputs) {

@@ -18,9 +18,10 @@ struct Piece {
 
 std::optional<Piece> piece_of(const Graph& graph, int id) {
   const Node& node = graph[id];
-  if (node.op != Op::pad || node.attrs.reals[0] != 0) return {};
+  if (node.op != Op::pad) return {};
   const int rank = node.spec.shape.rank();
-  const Dims before = part_of(node.attrs.ints, 0, rank), after = part_of(node.attrs.ints, 1, rank);
+  const auto [before, after, value] = ir::Pad::of(node.attrs, rank);
+  if (value != 0) return {};
   int axis = -1;
   for (int i = 0; i < rank; ++i) {
     if (before[i] == 0 && after[i] == 0) continue;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "ir/attributes.h"
 #include "passes/contraction_order.h"
-#include "passes/labels.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -22,7 +22,7 @@ struct Term {
 class Lowering {
  public:
   Lowering(Rewriter& rewriter, int old_id)
-      : rewriter_(rewriter), labels_(Labels::of(rewriter.from[old_id].attrs.text)) {
+      : rewriter_(rewriter), labels_(ir::Labels::of(rewriter.from[old_id].attrs.text)) {
     const Node& node = rewriter.from[old_id];
     shape_ = node.spec.shape;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -93,9 +93,7 @@ class Lowering {
     Dims starts(counts.rank(), 0), steps(counts.rank(), 1);
     counts[counts.rank() - 1] = count;
     if (count > 1) steps[counts.rank() - 1] = step;
-    std::vector<std::int64_t> ints;
-    for (const Dims& dims : {starts, counts, steps}) ints.insert(ints.end(), dims.begin(), dims.end());
-    return rewriter_.add(Op::slice, {x}, {std::move(ints), {}, {}});
+    return rewriter_.add(Op::slice, {x}, ir::Slice{starts, counts, steps}.attrs());
   }
 
   void drop_single_axes(Term& term) {
@@ -204,7 +202,7 @@ class Lowering {
   }
 
   Rewriter& rewriter_;
-  Labels labels_;
+  ir::Labels labels_;
   Shape shape_;
   std::vector<Term> terms_;
   std::vector<int> used_;
@@ -217,7 +215,7 @@ bool is_lowered(const Graph& graph, int id) {
   const Node& node = graph[id];
   if (node.op != Op::einsum) return true;
   if (node.inputs.size() != 2) return false;
-  const Labels all = Labels::of(node.attrs.text);
+  const ir::Labels all = ir::Labels::of(node.attrs.text);
   bool sums = false, own = false;
   for (std::size_t i = 0; i < 2; ++i) {
     const Shape& shape = graph[node.inputs[i]].spec.shape;

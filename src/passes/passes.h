@@ -23,6 +23,8 @@ bool is_lowered(const ir::Graph& graph, int id);
 std::shared_ptr<ir::Graph> join_pads(const ir::Graph& graph);
 /// Products that are only added to something become muladd.
 std::shared_ptr<ir::Graph> contract(const ir::Graph& graph);
+/// Ops that walk over the same values become one op with several results. Nothing is simplified afterwards.
+std::shared_ptr<ir::Graph> fuse(const ir::Graph& graph);
 /// Drops what no output and no update needs; inputs stay.
 std::shared_ptr<ir::Graph> dce(const ir::Graph& graph);
 

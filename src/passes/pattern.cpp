@@ -19,6 +19,15 @@ class RuleReader {
     return pattern;
   }
 
+  std::vector<Pattern> read_several(std::string_view text) {
+    rest_ = text;
+    std::vector<Pattern> patterns;
+    do patterns.push_back(term());
+    while (accept(','));
+    if (!rest_.empty()) wrong();
+    return patterns;
+  }
+
  private:
   [[noreturn]] void wrong() const { throw Error("rewrite rule: cannot read '" + std::string(rest_) + "'"); }
 
@@ -87,18 +96,18 @@ class RuleReader {
 
 }  // namespace
 
+std::vector<Pattern> read_patterns(std::string_view names, std::string_view text) {
+  RuleReader reader;
+  reader.read_several(names);
+  return reader.read_several(text);
+}
+
 RuleTable::RuleTable(std::span<const RuleText> rows) {
   for (const RuleText& row : rows) {
     RuleReader reader;
     Rule rule{reader.read(row.pattern), reader.read(row.replacement)};
     rules_[static_cast<std::size_t>(rule.pattern.op)].push_back(std::move(rule));
   }
-}
-
-bool is_commutative(ir::Op op) {
-  using ir::Op;
-  return op == Op::add || op == Op::mul || op == Op::maximum || op == Op::minimum || op == Op::eq || op == Op::ne ||
-         op == Op::logical_and || op == Op::logical_or || op == Op::logical_xor;
 }
 
 }  // namespace wr::passes

@@ -15,7 +15,7 @@
 
 namespace wr::passes {
 
-inline constexpr int kMaxVariables = 8;
+inline constexpr int kMaxVariables = 12;
 
 struct Pattern {
   enum class Kind { value, number, literal, op };
@@ -37,6 +37,9 @@ struct RuleText {
   const char* replacement;
 };
 
+/// Several patterns with the same variables, separated by commas. Variables are numbered in the order of `names`.
+std::vector<Pattern> read_patterns(std::string_view names, std::string_view text);
+
 /// Rules by the op at the root of their pattern.
 class RuleTable {
  public:
@@ -48,6 +51,6 @@ class RuleTable {
 };
 
 /// add, mul, maximum, ...: the order of the operands makes no difference.
-bool is_commutative(ir::Op op);
+inline bool is_commutative(ir::Op op) { return ir::definition(op).traits.commutative; }
 
 }  // namespace wr::passes

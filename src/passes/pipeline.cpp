@@ -48,7 +48,8 @@ std::shared_ptr<Graph> optimise(const Graph& graph) {
   }
   if (!is_lowered(*current)) current = verified("lower_einsum", lower_einsum(*current));
   current = verified("contract", contract(*current));
-  return verified("dce", dce(*current));
+  current = verified("dce", dce(*current));
+  return verified("dce", dce(*verified("fuse", fuse(*current))));
 }
 
 }  // namespace wr::passes

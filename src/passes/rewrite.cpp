@@ -24,17 +24,17 @@ int Rewriter::copy(int old_id) {
 }
 
 int Rewriter::reshape(int x, const Shape& shape) {
-  return (*to)[x].spec.shape == shape ? x : add(Op::reshape, {x}, {to_ints(shape), {}, {}});
+  return (*to)[x].spec.shape == shape ? x : add(Op::reshape, {x}, ir::attrs_of(shape));
 }
 
 int Rewriter::permute(int x, const Dims& order) {
   bool same = true;
   for (int i = 0; i < order.rank(); ++i) same = same && order[i] == i;
-  return same ? x : add(Op::permute, {x}, {to_ints(order), {}, {}});
+  return same ? x : add(Op::permute, {x}, ir::attrs_of(order));
 }
 
 int Rewriter::broadcast(int x, const Shape& shape) {
-  return (*to)[x].spec.shape == shape ? x : add(Op::broadcast, {x}, {to_ints(shape), {}, {}});
+  return (*to)[x].spec.shape == shape ? x : add(Op::broadcast, {x}, ir::attrs_of(shape));
 }
 
 int Rewriter::number(double value, DType dtype, int rank) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/attributes.h"
 #include "ir/graph.h"
 
 namespace wr::passes {
@@ -51,12 +52,6 @@ class Rewriter {
   std::vector<int> map_;
   Location where_;
 };
-
-inline std::vector<std::int64_t> to_ints(const Dims& dims) { return {dims.begin(), dims.end()}; }
-/// Part `index` of a list of several lists of `rank` numbers, as the attributes of slice and pad are.
-inline Dims part_of(const std::vector<std::int64_t>& ints, int index, int rank) {
-  return Dims(std::span(ints).subspan(static_cast<std::size_t>(index * rank), static_cast<std::size_t>(rank)));
-}
 
 /// The number that a constant of one element holds; nothing for other nodes.
 std::optional<double> number_of(const Node& node);

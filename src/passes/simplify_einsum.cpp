@@ -1,7 +1,7 @@
 // Rules on einsum: views next to it become other labels.
 #include <algorithm>
 
-#include "passes/labels.h"
+#include "ir/attributes.h"
 #include "passes/simplify.h"
 
 namespace wr::passes {
@@ -11,7 +11,7 @@ namespace {
 int permuted_operand(Simplifier& s, int id) {
   std::vector<int> inputs = s[id].inputs;
   if (std::none_of(inputs.begin(), inputs.end(), [&](int i) { return s[i].op == Op::permute; })) return -1;
-  Labels labels = Labels::of(s[id].attrs.text);
+  ir::Labels labels = ir::Labels::of(s[id].attrs.text);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Node& x = s[inputs[i]];
     if (x.op != Op::permute) continue;
@@ -28,7 +28,7 @@ int permuted_operand(Simplifier& s, int id) {
 int permuted_result(Simplifier& s, int id) {
   const int x = s[id].inputs[0];
   if (s[x].op != Op::einsum || !s.used_once(x)) return -1;
-  Labels labels = Labels::of(s[x].attrs.text);
+  ir::Labels labels = ir::Labels::of(s[x].attrs.text);
   std::string result;
   for (auto axis : s[id].attrs.ints) result += labels.result[static_cast<std::size_t>(axis)];
   labels.result = result;
@@ -39,7 +39,7 @@ int permuted_result(Simplifier& s, int id) {
 int summed_result(Simplifier& s, int id) {
   const int x = s[id].inputs[0];
   if (s[x].op != Op::einsum || !s.used_once(x)) return -1;
-  Labels labels = Labels::of(s[x].attrs.text);
+  ir::Labels labels = ir::Labels::of(s[x].attrs.text);
   const std::vector<std::int64_t>& axes = s[id].attrs.ints;
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) labels.result.erase(static_cast<std::size_t>(*axis), 1);
   const Shape whole = s[id].spec.shape;
@@ -53,7 +53,7 @@ int repeated_operand(Simplifier& s, int id) {
   const auto found = std::find_if(inputs.begin(), inputs.end(), [&](int i) { return s[i].op == Op::broadcast; });
   if (found == inputs.end()) return -1;
   const auto which = static_cast<std::size_t>(found - inputs.begin());
-  Labels labels = Labels::of(s[id].attrs.text);
+  ir::Labels labels = ir::Labels::of(s[id].attrs.text);
   const int source = s[*found].inputs[0];
   const Shape small = s[source].spec.shape, large = s[*found].spec.shape;
   const Spec whole = s[id].spec;

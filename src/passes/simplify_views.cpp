@@ -7,6 +7,8 @@
 namespace wr::passes {
 namespace {
 
+using ir::Slice;
+
 int operand(const Simplifier& s, int id) { return s[id].inputs[0]; }
 
 int drop(Simplifier& s, int id) { return operand(s, id); }
@@ -54,7 +56,7 @@ int reshape_of_broadcast(Simplifier& s, int id) {
 }
 
 // ---- permute ----------------------------------------------------------------------------------------------------
-Dims order_of(const Simplifier& s, int id) { return Dims(std::span(s[id].attrs.ints)); }
+Dims order_of(const Simplifier& s, int id) { return ir::list_of(s[id].attrs); }
 
 int drop_identity_permute(Simplifier& s, int id) {
   const Dims order = order_of(s, id);
@@ -98,24 +100,11 @@ int broadcast_of_broadcast(Simplifier& s, int id) {
   return s[x].op == Op::broadcast ? s.broadcast(operand(s, x), s[id].spec.shape) : -1;
 }
 
-struct Slice {
-  Dims starts, counts, steps;
-
-  static Slice of(const Node& node) {
-    const int rank = node.spec.shape.rank();
-    const auto& ints = node.attrs.ints;
-    return {part_of(ints, 0, rank), part_of(ints, 1, rank), part_of(ints, 2, rank)};
-  }
-  Attrs attrs() const {
-    std::vector<std::int64_t> ints;
-    for (const Dims& dims : {starts, counts, steps}) ints.insert(ints.end(), dims.begin(), dims.end());
-    return {std::move(ints), {}, {}};
-  }
-};
+Slice slice_of(const Node& node) { return Slice::of(node.attrs, node.spec.shape.rank()); }
 
 int drop_identity_slice(Simplifier& s, int id) {
   const int x = operand(s, id);
-  const Slice slice = Slice::of(s[id]);
+  const Slice slice = slice_of(s[id]);
   if (!(s[x].spec.shape == s[id].spec.shape)) return -1;
   for (int i = 0; i < slice.steps.rank(); ++i)
     if (slice.starts[i] != 0 || (slice.steps[i] != 1 && slice.counts[i] > 1)) return -1;
@@ -125,8 +114,8 @@ int drop_identity_slice(Simplifier& s, int id) {
 int slice_of_slice(Simplifier& s, int id) {
   const int x = operand(s, id);
   if (s[x].op != Op::slice) return -1;
-  Slice slice = Slice::of(s[id]);
-  const Slice inner = Slice::of(s[x]);
+  Slice slice = slice_of(s[id]);
+  const Slice inner = slice_of(s[x]);
   for (int i = 0; i < slice.starts.rank(); ++i) {
     slice.starts[i] = slice.counts[i] ? inner.starts[i] + slice.starts[i] * inner.steps[i] : 0;
     slice.steps[i] = slice.counts[i] > 1 ? slice.steps[i] * inner.steps[i] : 1;
@@ -139,7 +128,7 @@ int slice_of_broadcast(Simplifier& s, int id) {
   if (s[x].op != Op::broadcast) return -1;
   const int source = operand(s, x);
   const Shape from = s[source].spec.shape, repeated = s[x].spec.shape, shape = s[id].spec.shape;
-  Slice slice = Slice::of(s[id]);
+  Slice slice = slice_of(s[id]);
   for (int i = 0; i < from.rank(); ++i)
     if (from[i] == 1 && repeated[i] != 1) slice.starts[i] = 0, slice.counts[i] = 1, slice.steps[i] = 1;
   return s.broadcast(s.make(Op::slice, {source}, slice.attrs()), shape);

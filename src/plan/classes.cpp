@@ -36,16 +36,14 @@ AxisClasses::AxisClasses(const ir::Graph& graph, const Machine& machine) {
   for (int i = 0; i < graph.size(); ++i) {
     const ir::Node& node = graph[i];
     if (node.inputs.empty()) continue;
-    std::vector<Spec> specs;
-    for (int in : node.inputs) specs.push_back(graph[in].spec);
-    const auto map = ir::definition(node.op).axes(node.spec, specs, node.attrs);
+    const auto map = ir::axes_of(graph, i);
     for (std::size_t k = 0; k < map.operand.size(); ++k) {
       const int in = first_[static_cast<std::size_t>(node.inputs[k])];
       for (int a = 0; a < map.operand[k].rank(); ++a) {
-        const auto to = map.operand[k][a];
-        if (to >= 0 && specs[k].shape[a] > 1)
-          unions.join(in + a, first_[static_cast<std::size_t>(i)] + static_cast<int>(to));
-        if (to <= ir::kReduced && specs[k].shape[a] > 1) reduced[static_cast<std::size_t>(i)].push_back(in + a);
+        if (graph[node.inputs[k]].spec.shape[a] <= 1) continue;
+        const ir::AxisTo to = map.operand[k][a];
+        if (to.is_along()) unions.join(in + a, first_[static_cast<std::size_t>(i)] + to.axis());
+        if (to.is_reduced()) reduced[static_cast<std::size_t>(i)].push_back(in + a);
       }
     }
   }

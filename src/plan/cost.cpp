@@ -1,3 +1,4 @@
+// Costs of regions.
 #include "plan/cost.h"
 
 #include <algorithm>
@@ -9,9 +10,6 @@ namespace {
 using ir::Node;
 using ir::Op;
 
-bool is_gates(Op op) { return op == Op::gates || op == Op::gates_grad_x || op == Op::gates_grad_coefficients; }
-bool is_product(Op op) { return op == Op::einsum || is_gates(op); }
-
 int source_of(const ir::Graph& g, int id) {
   while (ir::is_view(g[id].op)) id = g[id].inputs[0];
   return id;
@@ -19,11 +17,11 @@ int source_of(const ir::Graph& g, int id) {
 
 }  // namespace
 
-double inner_bytes(const ir::Graph& g, int id, int axis) {
+double inner_bytes(const ir::Graph& g, int id, Cut cut) {
   double bytes = static_cast<double>(size_of(g[id].spec.dtype));
-  if (axis < 0) return bytes;
+  if (!cut.is_along()) return bytes;
   const Shape& shape = g[id].spec.shape;
-  for (int i = axis + 1; i < shape.rank(); ++i) bytes *= static_cast<double>(shape[i]);
+  for (int i = cut.axis() + 1; i < shape.rank(); ++i) bytes *= static_cast<double>(shape[i]);
   return bytes;
 }
 
@@ -47,7 +45,7 @@ RegionCost::RegionCost(const Schedule& s, const Region& region, const Machine& m
   // Long regions of gates, rows of whole pictures and sweeps use memory again and again; for others all they make is
   // near enough what they need.
   const bool large_rows = made_row_ > 0.1 * static_cast<double>(machine.l2);
-  live_row_ = along_vectors_ || large_rows || only_sweeps() ? live_bytes(s, region) : made_row_;
+  live_row_ = most_rows_ > 0 || large_rows || only_sweeps() ? live_bytes(s, region) : made_row_;
 }
 
 void RegionCost::add(const Schedule& s, const Region& region, const Member& m) {
@@ -56,43 +54,46 @@ void RegionCost::add(const Schedule& s, const Region& region, const Member& m) {
   const auto extent = static_cast<double>(region.extent);
   const double bytes = bytes_of(g, m.node);
   const Placement& place = s.place[static_cast<std::size_t>(m.node)];
-  calls_ += 1;
-  if (is_total(m.axis)) {
+  calls_ += n.op == Op::result ? 0 : 1;
+  if (m.cut.is_total()) {
     add_weight(g, m.node);
     ends_ns_ += machine_.call_ns + bytes / machine_.gbs_l1;  // somebody sums the lanes' parts
   } else {
     made_row_ += bytes / extent;
-    if (place.whole) add_far(g, m.node, m.axis, extent);
+    if (place.whole) add_far(g, m.node, m.cut, extent);
   }
-  const bool product = is_product(n.op);
+  const ir::Traits& traits = ir::definition(n.op).traits;
+  const bool product = traits.arithmetic;
   if (product) {
-    along_vectors_ |= is_gates(n.op);
+    rows_together_ = std::max(rows_together_, traits.rows_together);
+    most_rows_ = std::max(most_rows_, traits.most_rows);
     wide_ = n.spec.dtype == DType::f64 ? machine_.gflops_f32 / machine_.gflops_f64 : 1;
     flops_row_ += wide_ * flops(g, m.node) / extent;
   } else {
-    if (!is_total(m.axis)) sweep_row_ += bytes / extent;
+    if (!m.cut.is_total()) sweep_row_ += bytes / extent;
     const double elements = static_cast<double>(n.spec.shape.count());
-    if (is_transcendental(n.op)) heavy_ns_row_ += machine_.exp_ns * elements / extent;
+    if (traits.heavy) heavy_ns_row_ += machine_.exp_ns * elements / extent;
   }
+  if (n.op == Op::result) return;  // its maker has read the operands
   for (std::size_t k = 0; k < n.inputs.size(); ++k) {
     const int in = n.inputs[k], source = source_of(g, in);
-    const int axis = aligned_axis(g, m.node, static_cast<int>(k), m.axis);
-    if (axis == kNotAligned) {
+    const std::optional<Cut> cut = cut_of_operand(g, m.node, static_cast<int>(k), m.cut);
+    if (!cut) {
       if (product) add_weight(g, source);
       continue;
     }
     if (!product) sweep_row_ += bytes_of(g, in) / extent;
     const Placement& from = s.place[static_cast<std::size_t>(source)];
     const bool here = from.phase == place.phase && from.region == place.region;
-    if (!here) add_far(g, in, axis, extent);
+    if (!here) add_far(g, in, *cut, extent);
   }
 }
 
-void RegionCost::add_far(const ir::Graph& g, int id, int axis, double extent) {
-  const std::pair key(id, axis);
+void RegionCost::add_far(const ir::Graph& g, int id, Cut cut, double extent) {
+  const std::pair key(id, cut);
   if (std::find(known_far_.begin(), known_far_.end(), key) != known_far_.end()) return;
   known_far_.push_back(key);
-  far_.push_back({bytes_of(g, id) / extent, axis == 0 ? -1 : inner_bytes(g, id, axis)});
+  far_.push_back({bytes_of(g, id) / extent, cut == Cut::along(0) ? -1 : inner_bytes(g, id, cut)});
 }
 
 void RegionCost::add_weight(const ir::Graph& g, int id) {
@@ -112,7 +113,7 @@ double RegionCost::live_bytes(const Schedule& s, const Region& region) const {
   std::vector<double> freed(region.members.size() + 1, 0);
   for (std::size_t i = 0; i < region.members.size(); ++i) {
     const Member& m = region.members[i];
-    if (!ir::is_view(g[m.node].op) && !is_total(m.axis)) {
+    if (!ir::is_view(g[m.node].op) && !m.cut.is_total()) {
       const double bytes = bytes_of(g, m.node) / static_cast<double>(region.extent);
       now += bytes;
       const auto found = last.find(m.node);

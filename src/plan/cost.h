@@ -19,7 +19,9 @@ class RegionCost {
   bool stays_in_l2(double strip) const {
     return strip * live_row_ + weight_bytes_ < 0.7 * static_cast<double>(machine_.l2);
   }
-  bool along_vectors() const { return along_vectors_; }  // rows are what vectors run over
+  /// Where vectors run over rows: strips of whole vectors, and no more than so many rows (0: any).
+  int rows_together() const { return rows_together_; }
+  int most_rows() const { return most_rows_; }
   bool only_sweeps() const { return flops_row_ == 0; }
 
  private:
@@ -30,7 +32,7 @@ class RegionCost {
   };
 
   void add(const Schedule& schedule, const Region& region, const Member& member);
-  void add_far(const ir::Graph& graph, int node, int axis, double extent);
+  void add_far(const ir::Graph& graph, int node, Cut cut, double extent);
   void add_weight(const ir::Graph& graph, int node);
   double live_bytes(const Schedule& schedule, const Region& region) const;
 
@@ -47,9 +49,9 @@ class RegionCost {
   double calls_ = 0;         // kernels a strip
   double ends_ns_ = 0;       // after the last strip
   std::vector<Far> far_;
-  std::vector<std::pair<int, int>> known_far_;  // node and axis
+  std::vector<std::pair<int, Cut>> known_far_;  // node and how it is cut
   std::vector<int> known_weights_;
-  bool along_vectors_ = false;
+  int rows_together_ = 1, most_rows_ = 0;
 };
 
 /// Bytes a lane touches outside its strips: its share of states, arguments, results and of what crosses phases.
@@ -60,7 +62,7 @@ inline double strided(const Machine& m, double run_bytes) {
   return 1 + static_cast<double>(m.line) / std::max(run_bytes, 1.0);
 }
 
-/// Bytes that lie together in a row of a value cut along an axis.
-double inner_bytes(const ir::Graph& graph, int node, int axis);
+/// Bytes that lie together in a row of a value.
+double inner_bytes(const ir::Graph& graph, int node, Cut cut);
 
 }  // namespace wr::plan

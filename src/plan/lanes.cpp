@@ -37,8 +37,8 @@ void choose_strip(Region& region, const RegionCost& cost) {
     std::int64_t strip = divide_up(rows, divide_up(rows, wanted));
     // Many small rows: strips begin on a cache line, or every vector would be in two.
     if (region.flat || (cost.only_sweeps() && strip > 64)) strip = std::min(rows, divide_up(strip, 64) * 64);
-    // Kernels of gates hold up to four vectors of 16 cells in registers.
-    if (cost.along_vectors()) strip = std::min({rows, divide_up(strip, 16) * 16, std::int64_t{64}});
+    strip = std::min(rows, divide_up(strip, cost.rows_together()) * cost.rows_together());
+    if (cost.most_rows() > 0) strip = std::min<std::int64_t>(strip, cost.most_rows());
     if (!choices.empty() && choices.back().strip == strip) continue;
     choices.push_back({strip, cost.ns(static_cast<double>(rows), static_cast<double>(strip))});
   }
@@ -52,11 +52,11 @@ void choose_strip(Region& region, const RegionCost& cost) {
 }
 
 /// Is a value cut so finely between lanes that the caches fetch each other's lines? Rows that lie together are not.
-bool interleaved(const ir::Graph& g, int id, int axis, int lanes) {
-  if (axis <= 0) return false;
+bool interleaved(const ir::Graph& g, int id, Cut cut, int lanes) {
+  if (!cut.is_along() || cut.axis() == 0) return false;
   const Shape& shape = g[id].spec.shape;
   double run = static_cast<double>(size_of(g[id].spec.dtype)) / lanes;
-  for (int i = axis; i < shape.rank(); ++i) run *= static_cast<double>(shape[i]);
+  for (int i = cut.axis(); i < shape.rank(); ++i) run *= static_cast<double>(shape[i]);
   return run < 4096;
 }
 
@@ -79,17 +79,17 @@ double crossing_ns(const Schedule& s, const Machine& machine) {
       if (r.lanes() < 2) continue;
       std::vector<int> read_whole;
       for (const Member& m : r.members) {
-        if (is_total(m.axis) && s.place[static_cast<std::size_t>(m.node)].into < 0)
+        if (m.cut.is_total() && s.place[static_cast<std::size_t>(m.node)].into < 0)
           ns += 2 * remote * bytes_of(g, m.node);
-        if (s.place[static_cast<std::size_t>(m.node)].whole && interleaved(g, m.node, m.axis, r.lanes()))
+        if (s.place[static_cast<std::size_t>(m.node)].whole && interleaved(g, m.node, m.cut, r.lanes()))
           ns += contended * bytes_of(g, m.node);
         for (std::size_t k = 0; k < g[m.node].inputs.size(); ++k) {
           int in = g[m.node].inputs[k];
-          const int axis = aligned_axis(g, m.node, static_cast<int>(k), m.axis);
+          const std::optional<Cut> cut = cut_of_operand(g, m.node, static_cast<int>(k), m.cut);
           const auto& place = s.place[static_cast<std::size_t>(in)];
           const bool kept = place.home == Home::leaf ? updated[static_cast<std::size_t>(in)] : place.whole;
-          if (kept && axis != kNotAligned && interleaved(g, in, axis, r.lanes())) ns += contended * bytes_of(g, in);
-          if (axis == kNotAligned) {
+          if (kept && cut && interleaved(g, in, *cut, r.lanes())) ns += contended * bytes_of(g, in);
+          if (!cut) {
             while (ir::is_view(g[in].op)) in = g[in].inputs[0];
             read_whole.push_back(in);
           }

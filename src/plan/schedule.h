@@ -9,22 +9,13 @@
 
 #include "base/machine.h"
 #include "ir/graph.h"
+#include "plan/cut.h"
 
 namespace wr::plan {
 
-// Instead of an axis number:
-inline constexpr int kFlat = -1;  // a row is an element: all axes taken as one
-inline constexpr int kOnce = -2;  // computed whole, in a region of one row
-inline constexpr int kFlatTotal =
-    -3;                             // the sum of all elements, accumulated over flat strips; each lane has its own part
-inline constexpr int kTotal = -10;  // kTotal - g: the same over the operands' axes of group g (ir::kReduced - g)
-inline constexpr int kNotAligned = -100;
-
-constexpr bool is_total(int axis) { return axis == kFlatTotal || (axis <= kTotal && axis > kNotAligned); }
-
 struct Member {
   int node;
-  int axis;  // along which the region's strips cut the node's value
+  Cut cut;  // of the node's value into the region's strips
 };
 
 /// Values computed strip by strip: one lane takes some rows through all members before it goes on.
@@ -50,7 +41,7 @@ enum class Home : std::uint8_t { strip, leaf, arena, state, output, view };
 struct Placement {
   int phase = -1;
   int region = -1;
-  int axis = kOnce;
+  Cut cut;
   Home home = Home::strip;
   int index = -1;      // of the state or output that is its home
   bool whole = false;  // somebody outside its strips reads it
@@ -87,11 +78,5 @@ double flops(const ir::Graph& graph, int node);
 double work_ns(const ir::Graph& graph, int node, const Machine& machine);
 /// Of the node's whole value.
 double bytes_of(const ir::Graph& graph, int node);
-/// Does an element take a polynomial or more, not one or two operations?
-bool is_transcendental(ir::Op op);
-
-/// The operand's axis that runs along the result's strips (kFlat where the strips are flat), or kNotAligned: needed
-/// whole.
-int aligned_axis(const ir::Graph& graph, int node, int operand, int axis);
 
 }  // namespace wr::plan

@@ -44,9 +44,8 @@ class Cuts {
     // What reads the sum, or the view, is what waits.
     if (g_[m.node].op == Op::lane_sum || ir::is_view(g_[m.node].op)) return;
     const int in = g_[m.node].inputs[static_cast<std::size_t>(k)];
-    const int axis = plan::aligned_axis(g_, m.node, k, m.axis);
-    const bool along =
-        axis != plan::kNotAligned && axis == place(in).axis && g_[behind(in)].op != Op::lane_sum && !shared(phase, in);
+    const bool along = plan::cut_of_operand(g_, m.node, k, m.cut) == place(in).cut &&
+                       g_[behind(in)].op != Op::lane_sum && !shared(phase, in);
     if (along) return;  // it goes on row by row: something else made it wait
     std::set<int> seen;
     trace(phase, region, m.node, in, seen);
@@ -71,7 +70,7 @@ class Cuts {
     const bool fresh = !found_.contains(key);
     Profile::Cut& cut = found_[key];
     cut.bytes += static_cast<double>(m.spec.shape.count()) * static_cast<double>(size_of(m.spec.dtype));
-    const bool total = plan::is_total(place(maker).axis);
+    const bool total = place(maker).cut.is_total();
     // Parameters wait for their gradients, always. Rows that wait for a value of all rows: that is how the step was
     // written. (A product along the rows, inside a gradient, is that of a weight.)
     const bool parameters = (m.gradient && !r.gradient) || (r.gradient && r.op == Op::einsum);

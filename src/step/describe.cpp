@@ -44,7 +44,7 @@ std::string operands_text(const ir::Graph& g, const ir::Node& n) {
 std::string place_text(const Step::Inside& step, int id) {
   const auto& p = step.schedule.place[static_cast<std::size_t>(id)];
   const ir::Graph& g = *step.schedule.graph;
-  if (plan::is_total(p.axis)) return " + over strips";
+  if (p.cut.is_total()) return " + over strips";
   if (p.home == Home::state) {
     const auto& name = g[step.schedule.states[static_cast<std::size_t>(p.index)]].variable->name;
     return " -> state" + (name.empty() ? "" : " " + name);
@@ -64,10 +64,14 @@ std::string node_text(const Step::Inside& step, int id, const std::string& remar
                      n.gradient ? ")" : "");
 }
 
-std::string instr_text(const Step::Inside& step, const cpu::Instr& i) {
+std::string call_text(const Step::Inside& step, const lower::Call& i) {
   const auto& op = ir::definition((*step.schedule.graph)[i.node].op).name;
-  std::string text = node_text(step, i.node, op == i.kernel ? "" : std::string("  [") + i.kernel + "]");
-  if (i.also >= 0) text += node_text(step, i.also, "  [by the same call]");
+  std::string text = node_text(step, i.node, op == i.name ? "" : std::string("  [") + i.name + "]");
+  if (!ir::definition((*step.schedule.graph)[i.node].op).further || std::string_view(i.name) == "copy") return text;
+  for (int id = i.node + 1; id < step.schedule.graph->size(); ++id) {
+    const ir::Node& n = (*step.schedule.graph)[id];
+    if (n.op == ir::Op::result && n.inputs[0] == i.node) text += node_text(step, id, "  [by the same call]");
+  }
   return text;
 }
 
@@ -91,25 +95,25 @@ double region_flops(const ir::Graph& g, const Region& r) {
 }
 
 /// The codes that make up a region's first strip, each once and none that differs only in its number of rows.
-std::vector<const cpu::Code*> codes_of(const cpu::Program& program, std::size_t phase, int region) {
-  std::vector<const cpu::Code*> found;
+std::vector<const lower::Code*> codes_of(const lower::Program& program, std::size_t phase, int region) {
+  std::vector<const lower::Code*> found;
   std::set<int> nodes;
   for (const auto& lane : program.pieces[phase])
     for (const auto& piece : lane) {
       const auto& code = program.codes[static_cast<std::size_t>(piece.code)];
-      if (code.region != region || code.instrs.empty() || !nodes.insert(code.instrs[0].node).second) continue;
+      if (code.region != region || code.calls.empty() || !nodes.insert(code.calls[0].node).second) continue;
       found.push_back(&code);
     }
   return found;
 }
 
-std::string calls_text(const Step::Inside& step, const cpu::Code& code) {
+std::string calls_text(const Step::Inside& step, const lower::Code& code) {
   std::string text;
-  for (const auto& i : code.instrs) text += instr_text(step, i);
+  for (const auto& i : code.calls) text += call_text(step, i);
   return text;
 }
 
-std::string region_text(const Step::Inside& step, const std::vector<const cpu::Code*>& codes) {
+std::string region_text(const Step::Inside& step, const std::vector<const lower::Code*>& codes) {
   std::string text;
   for (const auto* code : codes)
     text += codes.size() == 1 ? calls_text(step, *code)
@@ -132,7 +136,7 @@ std::string describe(const Step::Inside& step) {
       f.lanes > 1 && f.phases == 1 ? "" : "s", count_text(f.flops, "FLOP"),
       size_text(static_cast<double>(f.scratch_bytes) * f.lanes + static_cast<double>(f.arena_bytes)),
       size_text(static_cast<double>(f.lower_bound_bytes)), size_text(static_cast<double>(f.partial_bytes) * f.lanes),
-      size_text(static_cast<double>(f.state_bytes)), cpu::name_of(program.target), f.compile_ms);
+      size_text(static_cast<double>(f.state_bytes)), step.executor->target(), f.compile_ms);
   for (std::size_t p = 0; p < s.phases.size(); ++p) {
     text += fmt::format("phase {}\n", p);
     for (const auto* code : codes_of(program, p, -1)) text += "  each lane for itself\n" + calls_text(step, *code);
@@ -142,9 +146,9 @@ std::string describe(const Step::Inside& step) {
       text += region_text(step, codes_of(program, p, static_cast<int>(r)));
     }
   }
-  if (!program.commits.empty()) {
+  if (!program.commits.calls.empty()) {
     text += "then, by the caller\n";
-    for (const auto& i : program.commits) text += instr_text(step, i);
+    for (const auto& i : program.commits.calls) text += call_text(step, i);
   }
   return text;
 }

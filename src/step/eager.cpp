@@ -40,7 +40,7 @@ struct Plan {
   Key key;
   std::uint64_t hash;
   Step step;
-  cpu::Executor* executor;
+  backend::Executor* executor;
   int threads;
   Spec result;
   DType number_type;
@@ -108,10 +108,10 @@ std::unique_ptr<Plan> make_plan(Key key, const Call& call, Operands operands, Tr
   plan->step = compile(traced, specs, options, call.where);
   Step::Inside& inside = plan->step.inside();
   inside.outputs.clear();  // results go to the caller's memory
-  const cpu::Program& program = inside.executor->program();
+  const lower::Program& program = inside.executor->program();
   plan->hash = hash_of(key);
   plan->key = std::move(key);
-  plan->executor = &*inside.executor;
+  plan->executor = inside.executor.get();
   plan->threads = std::min(inside.threads, program.lanes);
   plan->result = (*inside.graph)[inside.graph->outputs[0]].spec;
   plan->number_type = number_type;

@@ -16,9 +16,9 @@
 namespace wr {
 namespace {
 
-using cpu::CallCost;
-using cpu::Instr;
-using cpu::Recorder;
+using backend::Recorder;
+using lower::Call;
+using lower::CallCost;
 
 // Arithmetic of a transcendental function in multiplications and additions, about: what a polynomial of its precision
 // takes. For the roofline only; FLOPs are counted as one an element.
@@ -92,7 +92,7 @@ class Assembly {
   void describe_step() {
     p_.name = step_.options.name.empty() ? "step" : step_.options.name;
     p_.machine = host().cpu;
-    p_.simd = std::string(cpu::name_of(program_.target));
+    p_.simd = std::string(step_.executor->target());
     p_.date = fmt::format("{:%Y-%m-%d %H:%M}",
                           fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
     p_.threads = std::clamp(step_.threads, 1, program_.lanes);
@@ -127,15 +127,15 @@ class Assembly {
   }
 
   /// The kernel a call belongs to: the same node, the same kernel, the same place among the node's calls.
-  int kernel_of(int phase, int region, const Instr& instr, int occurrence) {
-    const auto key = std::tuple(phase, region, instr.node, std::string(instr.kernel), occurrence);
+  int kernel_of(int phase, int region, const Call& call, int occurrence) {
+    const auto key = std::tuple(phase, region, call.node, std::string(call.name), occurrence);
     const auto [it, fresh] = index_.emplace(key, static_cast<int>(p_.kernels.size()));
     if (!fresh) return it->second;
-    const ir::Node& n = graph_[instr.node];
+    const ir::Node& n = graph_[call.node];
     Profile::Kernel k;
     k.op = std::string(ir::definition(n.op).name);
     k.detail = (n.op == ir::Op::einsum ? n.attrs.text + " " : "") + to_string(n.spec.shape);
-    k.kernel = instr.kernel;
+    k.kernel = call.name;
     k.file = n.where.file_name();
     k.line = static_cast<int>(n.where.line());
     k.gradient = n.gradient;
@@ -143,16 +143,16 @@ class Assembly {
     k.region = region;
     p_.kernels.push_back(std::move(k));
     touched_.push_back({0, std::vector<double>(p_.roof.levels.size(), 0)});
-    nodes_.push_back(instr.node);
+    nodes_.push_back(call.node);
     sums_.emplace_back();
     return it->second;
   }
 
   /// Kernels of a code's instrs, in order.
-  std::vector<int> kernels_of(int phase, const cpu::Code& code) {
+  std::vector<int> kernels_of(int phase, const lower::Code& code) {
     std::vector<int> list;
     std::map<std::pair<int, std::string>, int> seen;
-    for (const Instr& i : code.instrs) list.push_back(kernel_of(phase, code.region, i, seen[{i.node, i.kernel}]++));
+    for (const Call& c : code.calls) list.push_back(kernel_of(phase, code.region, c, seen[{c.node, c.name}]++));
     return list;
   }
 
@@ -165,18 +165,18 @@ class Assembly {
         for (const auto& piece : program_.pieces[phase][static_cast<std::size_t>(lane)]) ++times[piece.code];
         for (auto [c, count] : times) add_code(static_cast<int>(phase), lane, static_cast<std::size_t>(c), count, rest);
       }
-    for (std::size_t i = 0; i < program_.commits.size(); ++i) {
-      const int k = kernel_of(p_.phases, -2, program_.commits[i], static_cast<int>(i));
+    for (std::size_t i = 0; i < program_.commits.calls.size(); ++i) {
+      const int k = kernel_of(p_.phases, -2, program_.commits.calls[i], static_cast<int>(i));
       of_commit_.push_back(k);
       add_sum(k, record_.commit(i));
-      const CallCost& cost = program_.commit_costs[i];
+      const CallCost& cost = program_.commits.costs[i];
       add_bytes(k, level_of(p_.roof, rest), static_cast<double>(cost.scratch_bytes + cost.whole_bytes), 1);
     }
     for (std::size_t k = 0; k < p_.kernels.size(); ++k) finish(p_.kernels[k], sums_[k]);
   }
 
   void add_code(int phase, int lane, std::size_t c, int count, double rest) {
-    const cpu::Code& code = program_.codes[c];
+    const lower::Code& code = program_.codes[c];
     if (of_code_[c].empty()) of_code_[c] = kernels_of(phase, code);
     double live = 0, weights = 0;
     for (const CallCost& cost : code.costs) {
@@ -185,7 +185,7 @@ class Assembly {
     }
     const std::size_t far = level_of(p_.roof, rest), near = level_of(p_.roof, live);
     const std::size_t again = count > 1 ? level_of(p_.roof, live + weights) : far;
-    for (std::size_t i = 0; i < code.instrs.size(); ++i) {
+    for (std::size_t i = 0; i < code.calls.size(); ++i) {
       const int k = of_code_[c][i];
       add_sum(k, record_.call(lane, c, i));
       Profile::Kernel& kernel = p_.kernels[static_cast<std::size_t>(k)];
@@ -194,23 +194,21 @@ class Assembly {
       add_bytes(k, near, static_cast<double>(cost.scratch_bytes), count);
       add_bytes(k, again, static_cast<double>(cost.whole_bytes), count);
       add_bytes(k, far, static_cast<double>(cost.strip_bytes), count);
-      if (!is_main(code, i)) continue;
-      for (int node : {code.instrs[i].node, code.instrs[i].also})
-        if (node >= 0) add_flops(k, node, code, count);
+      if (is_main(code, i)) add_flops(k, code.calls[i].node, code, count);
     }
   }
 
   /// Of several calls for one node, the arithmetic is the last one's that is no copy.
-  static bool is_main(const cpu::Code& code, std::size_t i) {
-    const bool copy = std::string_view(code.instrs[i].kernel) == "copy";
-    for (std::size_t j = i + 1; j < code.instrs.size() && code.instrs[j].node == code.instrs[i].node; ++j)
-      if (copy || std::string_view(code.instrs[j].kernel) != "copy") return false;
-    for (std::size_t j = i; copy && j-- > 0 && code.instrs[j].node == code.instrs[i].node;)
-      if (std::string_view(code.instrs[j].kernel) != "copy") return false;
+  static bool is_main(const lower::Code& code, std::size_t i) {
+    const bool copy = std::string_view(code.calls[i].name) == "copy";
+    for (std::size_t j = i + 1; j < code.calls.size() && code.calls[j].node == code.calls[i].node; ++j)
+      if (copy || std::string_view(code.calls[j].name) != "copy") return false;
+    for (std::size_t j = i; copy && j-- > 0 && code.calls[j].node == code.calls[i].node;)
+      if (std::string_view(code.calls[j].name) != "copy") return false;
     return true;
   }
 
-  void add_flops(int k, int node, const cpu::Code& code, int count) {
+  void add_flops(int k, int node, const lower::Code& code, int count) {
     Profile::Kernel& kernel = p_.kernels[static_cast<std::size_t>(k)];
     double part = 1;
     if (code.region >= 0) {
@@ -221,7 +219,7 @@ class Assembly {
     const double flops = plan::flops(graph_, node) * part * count;
     kernel.flops += flops;
     touched_[static_cast<std::size_t>(k)].flops +=
-        flops * (plan::is_transcendental(graph_[node].op) ? kTranscendental : 1);
+        flops * (ir::definition(graph_[node].op).traits.heavy ? kTranscendental : 1);
   }
 
   void add_bytes(int k, std::size_t level, double bytes, int count) {
@@ -296,7 +294,7 @@ class Assembly {
     std::set<std::int64_t> strips;  // by first row
     for (const auto& lane : program_.pieces[phase])
       for (const auto& piece : lane) {
-        const cpu::Code& code = program_.codes[static_cast<std::size_t>(piece.code)];
+        const lower::Code& code = program_.codes[static_cast<std::size_t>(piece.code)];
         if (code.region != static_cast<int>(r)) continue;
         strips.insert(piece.row0 - piece.inner);
         for (const CallCost& cost : code.costs) out.scratch_bytes = std::max(out.scratch_bytes, cost.live_bytes);
@@ -314,7 +312,7 @@ class Assembly {
     for (const Recorder::Kept& run : kept) {
       for (int m = 0; m < run.members; ++m) add_member(run, m, kept.front().begin);
       const std::uint64_t* c = run.times + record_.commit_offset();
-      for (std::size_t i = 0; i < program_.commits.size(); ++i)
+      for (std::size_t i = 0; i < program_.commits.calls.size(); ++i)
         p_.timeline.push_back({0, 0, of_commit_[i], us(c[i] - kept.front().begin), us(c[i + 1] - kept.front().begin)});
     }
     if (!kept.empty()) gather_live(kept.back());
@@ -389,7 +387,7 @@ class Assembly {
   Step::Inside& step_;
   const plan::Schedule& schedule_;
   const ir::Graph& graph_;
-  const cpu::Program& program_;
+  const lower::Program& program_;
   Recorder& record_;
   const double us_per_tick_;
   Profile p_;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <unordered_set>
 
+#include "backend/cpu/backend.h"
 #include "backend/cpu/measure.h"
 #include "base/thread_team.h"
 #include "ir/graph.h"
@@ -28,7 +29,7 @@ int checked_threads(int threads, Location where) {
   return threads ? threads : default_threads();
 }
 
-StepFacts facts_of(const plan::Schedule& schedule, const cpu::Program& program) {
+StepFacts facts_of(const plan::Schedule& schedule, const lower::Program& program) {
   StepFacts f;
   f.lanes = schedule.lanes;
   f.phases = static_cast<int>(schedule.phases.size());
@@ -37,7 +38,7 @@ StepFacts facts_of(const plan::Schedule& schedule, const cpu::Program& program) 
     for (const auto& region : phase.regions)
       for (const auto& m : region.members) f.flops += plan::flops(*schedule.graph, m.node);
   }
-  for (const auto& code : program.codes) f.instructions += static_cast<int>(code.instrs.size());
+  for (const auto& code : program.codes) f.instructions += static_cast<int>(code.calls.size());
   f.scratch_bytes = program.scratch_bytes;
   f.partial_bytes = program.partial_bytes;
   f.arena_bytes = program.arena_bytes;
@@ -61,9 +62,14 @@ Step make_step(const ir::Graph& traced, const CompileOptions& options, Location 
 }  // namespace
 
 Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOptions& o)
+    : Inside(std::move(optimised), o, cpu::Backend(target_of(o))) {}
+
+Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOptions& o,
+                     const backend::Backend& backend)
     : options(o), graph(std::move(optimised)), schedule(plan::schedule(*graph, {machine_of(o), o.lanes})) {
-  executor.emplace(cpu::lower(schedule, target_of(o)));
-  const cpu::Program& program = executor->program();
+  backend::expect_runnable(backend, schedule);
+  executor = backend.prepare(schedule);
+  const lower::Program& program = executor->program();
   const ir::Graph& g = *schedule.graph;
   for (std::size_t i = 0; i < schedule.states.size(); ++i) {
     const auto& variable = g[schedule.states[i]].variable;

@@ -31,7 +31,19 @@ Executor::Memory Executor::allocate(std::size_t bytes) {
   return memory;
 }
 
-Executor::Executor(Program program) : program_(std::move(program)) {
+Executor::Bound Executor::bound(const lower::CallList& list) const {
+  Bound b{{}, list.operands};
+  for (const lower::Call& call : list.calls) {
+    const Kernels::Bound& kernel = (*kernels_)[call.kernel];
+    b.instrs.push_back({kernel.function, kernel.params, call.operands});
+  }
+  return b;
+}
+
+Executor::Executor(lower::Program program, std::unique_ptr<Kernels> kernels)
+    : program_(std::move(program)), kernels_(std::move(kernels)) {
+  for (const lower::Code& code : program_.codes) codes_.push_back(bound(code));
+  commits_ = bound(program_.commits);
   const auto lanes = static_cast<std::size_t>(program_.lanes);
   const std::size_t scratch = rounded(program_.scratch_bytes);
   scratch_ = allocate(scratch * lanes);
@@ -40,10 +52,10 @@ Executor::Executor(Program program) : program_(std::move(program)) {
   bases_.assign(lanes * static_cast<std::size_t>(program_.bases), nullptr);
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     char** bases = bases_.data() + lane * static_cast<std::size_t>(program_.bases);
-    bases[kScratch] = scratch_.get() + lane * scratch;
-    bases[kPartial] = partials_.get() + lane * program_.partial_bytes;
-    bases[kArena] = arena_.get();
-    bases[kPartials] = partials_.get();
+    bases[lower::kScratch] = scratch_.get() + lane * scratch;
+    bases[lower::kPartial] = partials_.get() + lane * program_.partial_bytes;
+    bases[lower::kArena] = arena_.get();
+    bases[lower::kPartials] = partials_.get();
   }
 }
 
@@ -57,15 +69,14 @@ void Executor::reserve_threads(int threads) {
 }
 
 template <bool kRecord>
-std::uint64_t* Executor::run_instrs(const std::vector<Instr>& instrs, char* const* bases, std::int64_t row0,
-                                    std::int64_t inner, std::uint64_t* time) noexcept {
-  for (const Instr& i : instrs) {
+std::uint64_t* Executor::run_calls(const Bound& calls, char* const* bases, std::int64_t row0, std::int64_t inner,
+                                   std::uint64_t* time) noexcept {
+  const lower::Operand* o = calls.operands.data();
+  for (const Instr& i : calls.instrs) {
     void* ptr[kMaxOperands];
-    for (int k = 0; k < i.operands; ++k) {
-      const Operand& o = i.operand[k];
-      ptr[k] = bases[o.base] + o.offset + row0 * o.advance + inner * o.inner;
-    }
-    i.fn(i.params, ptr, row0);
+    for (int k = 0; k < i.operands; ++k, ++o)
+      ptr[k] = bases[o->base] + o->offset + row0 * o->advance + inner * o->inner;
+    i.function(i.params, ptr, row0);
     if constexpr (kRecord) *time++ = ticks();
   }
   return time;
@@ -79,9 +90,8 @@ void Executor::run_lane(std::size_t phase, int lane) noexcept {
     time = recorder_->times(phase, lane);
     *time++ = ticks();
   }
-  for (const Piece& piece : program_.pieces[phase][static_cast<std::size_t>(lane)])
-    time = run_instrs<kRecord>(program_.codes[static_cast<std::size_t>(piece.code)].instrs, bases, piece.row0,
-                               piece.inner, time);
+  for (const lower::Piece& piece : program_.pieces[phase][static_cast<std::size_t>(lane)])
+    time = run_calls<kRecord>(codes_[static_cast<std::size_t>(piece.code)], bases, piece.row0, piece.inner, time);
 }
 
 template <bool kRecord>
@@ -107,7 +117,7 @@ void Executor::run_team(int members) noexcept {
     time = recorder_->commit_times();
     *time++ = ticks();
   }
-  run_instrs<kRecord>(program_.commits, bases_.data(), 0, 0, time);
+  run_calls<kRecord>(commits_, bases_.data(), 0, 0, time);
 }
 
 void Executor::run(int threads) noexcept {
@@ -118,6 +128,6 @@ void Executor::run(int threads) noexcept {
   pace_.ran();
 }
 
-void Executor::record(bool on) { recorder_ = on ? std::make_unique<Recorder>(program_) : nullptr; }
+void Executor::record(bool on) { recorder_ = on ? std::make_unique<backend::Recorder>(program_) : nullptr; }
 
 }  // namespace wr::cpu

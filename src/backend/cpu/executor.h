@@ -1,30 +1,27 @@
-// Runs a program: memory for its values, a table of bases for each lane, and the phases.
+// Runs a program on the CPU: memory for its values, a table of bases for each lane, and the phases.
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "backend/backend.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/pace.h"
-#include "backend/cpu/program.h"
-#include "backend/cpu/recorder.h"
 
 namespace wr::cpu {
 
-class Executor {
+class Executor final : public backend::Executor {
  public:
-  explicit Executor(Program program);
+  /// The kernels are those that the program was lowered with.
+  Executor(lower::Program program, std::unique_ptr<Kernels> kernels);
 
-  const Program& program() const { return program_; }
-  /// Points a base (input, state, constant, output) at memory, for all lanes.
-  void bind(int base, void* memory) noexcept;
-  /// Starts what threads a run of that many needs.
-  void reserve_threads(int threads);
-  /// On at most that many threads.
-  void run(int threads) noexcept;
-  /// Writes down where the time of the runs to come goes, from nothing; or stops and forgets.
-  void record(bool on);
-  Recorder* recorder() { return recorder_.get(); }
-  const Recorder* recorder() const { return recorder_.get(); }
+  const lower::Program& program() const override { return program_; }
+  std::string_view target() const override { return name_of(kernels_->target()); }
+  void bind(int base, void* memory) noexcept override;
+  void reserve_threads(int threads) override;
+  void run(int threads) noexcept override;
+  void record(bool on) override;
+  backend::Recorder* recorder() override { return recorder_.get(); }
 
  private:
   struct Free {
@@ -32,6 +29,18 @@ class Executor {
   };
   using Memory = std::unique_ptr<char, Free>;
   static Memory allocate(std::size_t bytes);
+
+  /// A list of calls with their kernels.
+  struct Instr {
+    Kernels::Function function;
+    const void* params;
+    int operands;
+  };
+  struct Bound {
+    std::vector<Instr> instrs;
+    std::vector<lower::Operand> operands;
+  };
+  Bound bound(const lower::CallList& list) const;
 
   // The loop exists twice: profiling costs nothing where it is off.
   template <bool kRecord>
@@ -41,14 +50,17 @@ class Executor {
   template <bool kRecord>
   void run_team(int members) noexcept;
   template <bool kRecord>
-  static std::uint64_t* run_instrs(const std::vector<Instr>& instrs, char* const* bases, std::int64_t row0,
-                                   std::int64_t inner, std::uint64_t* time) noexcept;
+  static std::uint64_t* run_calls(const Bound& calls, char* const* bases, std::int64_t row0, std::int64_t inner,
+                                  std::uint64_t* time) noexcept;
 
-  Program program_;
+  lower::Program program_;
+  std::unique_ptr<Kernels> kernels_;
+  std::vector<Bound> codes_;
+  Bound commits_;
   Pace pace_;
   Memory scratch_, partials_, arena_;
   std::vector<char*> bases_;  // [lane][base]
-  std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<backend::Recorder> recorder_;
 };
 
 }  // namespace wr::cpu

@@ -10,7 +10,7 @@
 
 namespace wr::cpu {
 
-inline constexpr int kMaxOperands = 8;  // the destination and up to seven inputs
+inline constexpr int kMaxOperands = 12;  // destinations and inputs of a call
 
 /// Elementwise kernel over rows x cols: ptr[0] is the destination, ptr[1..] the inputs in order.
 /// Column strides are 0 (one value a row) or 1; the destination's is 1. Row strides are any, 0 for a value shared by

@@ -123,6 +123,16 @@ HWY_INLINE V rsqrt_of(D d, V x) {
   return hn::Div(constant(d, 1), hn::Sqrt(x));
 }
 
+/// sqrt(x) of a number that is not negative, as fast as the target can: f32 within 2 units.
+template <class D, class V>
+HWY_INLINE V root_of(D d, V x) {
+  (void)d;
+#if WINDROW_HAVE_AVX512
+  if constexpr (kIsF32<D>) return hn::Mul(x, rsqrt_of(d, hn::Max(x, constant(d, 1e-37))));
+#endif
+  return hn::Sqrt(x);
+}
+
 // ---- exponentials
 // --------------------------------------------------------------------------------------------------------
 

@@ -73,6 +73,7 @@ struct Simd {
   }
   HWY_INLINE friend Simd muladd(Simd a, Simd b, Simd c) { return hn::MulAdd(a.v, b.v, c.v); }
   HWY_INLINE friend Simd sqrt(Simd a) { return hn::Sqrt(a.v); }
+  HWY_INLINE friend Simd root(Simd a) { return root_of(D(), a.v); }
   HWY_INLINE friend Simd rsqrt(Simd a) { return rsqrt_of(D(), a.v); }
   HWY_INLINE friend Simd reciprocal(Simd a) { return reciprocal_of(D(), a.v); }
   HWY_INLINE friend Simd exp(Simd a) { return exp_of(D(), a.v); }

@@ -1,4 +1,4 @@
-// unfold (im2col) and fold (col2im). Pooling is in pool.cpp.
+// unfold (im2col) and fold (col2im). Pooling is in max_pool.cpp.
 #include "backend/cpu/window.h"
 
 #include <algorithm>

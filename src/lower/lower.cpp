@@ -1,123 +1,17 @@
-// From schedule to program: homes of values, codes for every number of rows that occurs, views of operands.
-#include "backend/cpu/lower.h"
+// From schedule to program: homes of values, and codes for every number of rows that occurs.
+#include "lower/lower.h"
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
-#include "backend/cpu/copy.h"
+#include "lower/lowering.h"
+#include "plan/memory.h"
 
-namespace wr::cpu {
+namespace wr::lower {
 
 using ir::Node;
 using ir::Op;
 using plan::Home;
-using plan::kFlat;
-using plan::kNotAligned;
-using plan::kOnce;
-
-// ---- values
-// -------------------------------------------------------------------------------------------------------------------
-
-bool Lowering::in_this_region(int id) const {
-  const auto& p = schedule_.place[static_cast<std::size_t>(id)];
-  return region_ && p.phase == phase_ && p.region == region_index_ && p.home != Home::view && p.home != Home::leaf;
-}
-
-Shape Lowering::strip_shape(const Shape& shape, int axis) const {
-  if (axis == kFlat) return {rows_};
-  Shape s = shape;
-  if (axis >= 0) s[axis] = rows_;
-  return s;
-}
-
-View Lowering::operand(int id, int k, int axis) {
-  const int in = graph_[id].inputs[static_cast<std::size_t>(k)];
-  const int along = region_ ? plan::aligned_axis(graph_, id, k, axis) : kNotAligned;
-  return along == kNotAligned ? whole(in) : strip(in, along);
-}
-
-View Lowering::whole(int id) {
-  const auto& shared = homes_.shared[static_cast<std::size_t>(phase_)];
-  if (auto it = shared.find(id); it != shared.end()) return it->second;
-  const Node& n = graph_[id];
-  if (in_this_region(id) && schedule_.place[static_cast<std::size_t>(id)].axis == kOnce)
-    if (auto it = local_.find(id); it != local_.end()) return it->second;
-  if (const View& v = homes_.whole[static_cast<std::size_t>(id)]; v.base >= 0) return v;
-  if (ir::is_view(n.op)) return through(n, whole(n.inputs[0]), kNotAligned);
-  throw Error("internal: node " + std::to_string(id) + " (" + std::string(ir::definition(n.op).name) +
-              ") has no whole value");
-}
-
-View Lowering::strip(int id, int axis) {
-  // A member of this region may also be read along another axis of the same size: then its strip is not the one wanted.
-  if (in_this_region(id) && schedule_.place[static_cast<std::size_t>(id)].axis == axis) {
-    if (auto it = local_.find(id); it != local_.end()) return it->second;
-    if (auto it = outer_.find(id); it != outer_.end()) return local_[id] = block_of(it->second, axis);
-    const Node& n = graph_[id];
-    if (ir::is_view(n.op)) {
-      const int along = plan::aligned_axis(graph_, id, 0, axis);
-      return local_[id] = through(n, along == kNotAligned ? whole(n.inputs[0]) : strip(n.inputs[0], along), axis);
-    }
-  }
-  return rows_of(whole(id), axis);
-}
-
-/// The strip's rows of a whole value.
-View Lowering::rows_of(View v, int axis) {
-  if (axis == kFlat) {
-    v = dense(v);
-    v.shape = {rows_};
-    v.strides = {1};
-    v.advance = v.elem();
-    return v;
-  }
-  v.shape[axis] = rows_;
-  v.advance = v.strides[axis] * v.elem();
-  return v;
-}
-
-View Lowering::through(const Node& n, const View& v, int axis) {
-  if (axis == kFlat) return v;  // rows are elements: only reshape is cut like that
-  const Shape shape = axis == kNotAligned ? n.spec.shape : strip_shape(n.spec.shape, axis);
-  if (n.op == Op::reshape && !can_reshape(v, shape)) return view_through(n, dense(v), shape);
-  return view_through(n, v, shape);
-}
-
-View Lowering::destination(int id, int axis) {
-  const Node& n = graph_[id];
-  if (!region_) return homes_.shared[static_cast<std::size_t>(phase_)].at(id);
-  if (plan::is_total(axis)) return homes_.partial[static_cast<std::size_t>(id)];
-  if (const View& v = homes_.whole[static_cast<std::size_t>(id)]; v.base >= 0)
-    return axis == kOnce ? v : rows_of(v, axis);
-  const Shape shape = strip_shape(n.spec.shape, axis);
-  return in_block_ && outlasts_block(id) ? lasting_destination(id, axis) : emit_.scratch(n.spec.dtype, shape);
-}
-
-void Lowering::copy(const View& to, const View& from) {
-  const CopyParams params = make_copy(to.shape, to.strides, from.strides, static_cast<int>(to.elem()));
-  emit_.call(find_copy(params, emit_.target()), params, {to, from}, "copy");
-}
-
-View Lowering::dense(View v) {
-  if (v.dense()) return v;
-  const View d = emit_.scratch(v.dtype, v.shape);
-  copy(d, v);
-  return d;
-}
-
-std::vector<Turn> Lowering::run() {
-  if (region_) return lower_region();
-  const int list = emit_.begin_list();
-  for (int id : schedule_.phases[static_cast<std::size_t>(phase_)].shared) {
-    emit_.node = id;
-    if (!ir::is_view(graph_[id].op)) lower(id, kOnce);
-  }
-  return {{list}};
-}
-
-// ---- the program
-// ---------------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -128,10 +22,8 @@ std::size_t bytes_of(const Spec& spec) {
 
 class Builder {
  public:
-  Builder(const plan::Schedule& schedule, Target target) : s_(schedule), g_(*schedule.graph), tables_(p_) {
-    p_.target = target;
+  Builder(const plan::Schedule& schedule, Kernels& kernels) : s_(schedule), g_(*schedule.graph), kernels_(kernels) {
     p_.lanes = schedule.lanes;
-    p_.params = std::make_shared<std::pmr::monotonic_buffer_resource>();
   }
 
   Program build() {
@@ -140,8 +32,12 @@ class Builder {
     place_whole_values();
     place_partials();
     place_shared();
+    for (int id = 0; id < g_.size(); ++id)
+      if (g_[id].op == Op::result) h_.further[g_[id].inputs[0]].push_back(id);
     for (std::size_t phase = 0; phase < s_.phases.size(); ++phase) lower_phase(static_cast<int>(phase));
     lower_commits();
+    p_.scratch_bytes = std::max(p_.scratch_bytes, memory_.bytes);
+    p_.scratch_lower_bound = memory_.lower_bound;
     return std::move(p_);
   }
 
@@ -221,15 +117,17 @@ class Builder {
   void place_partials() {
     for (int id = 0; id < g_.size(); ++id) {
       const auto& place = s_.place[static_cast<std::size_t>(id)];
-      if (place.phase < 0 || !plan::is_total(place.axis)) continue;
+      if (place.phase < 0 || !place.cut.is_total()) continue;
       View& partial = h_.partial[static_cast<std::size_t>(id)];
-      if (place.into >= 0) {  // the other total comes first
-        partial = h_.partial[static_cast<std::size_t>(place.into)];
-        continue;
-      }
+      if (place.into >= 0) continue;
       const Spec& spec = g_[id].spec;
       partial = dense_view(kPartial, static_cast<std::int64_t>(p_.partial_bytes), spec.dtype, spec.shape);
       p_.partial_bytes += rounded(bytes_of(spec));
+    }
+    for (int id = 0; id < g_.size(); ++id) {
+      int into = id;
+      while (s_.place[static_cast<std::size_t>(into)].into >= 0) into = s_.place[static_cast<std::size_t>(into)].into;
+      if (into != id) h_.partial[static_cast<std::size_t>(id)] = h_.partial[static_cast<std::size_t>(into)];
     }
     h_.lane_bytes = static_cast<std::int64_t>(p_.partial_bytes);
   }
@@ -260,7 +158,7 @@ class Builder {
     for (std::size_t r = 0; r < phase.regions.size(); ++r) {
       const plan::Region& region = phase.regions[r];
       const bool totals =
-          std::any_of(region.members.begin(), region.members.end(), [](auto& m) { return plan::is_total(m.axis); });
+          std::any_of(region.members.begin(), region.members.end(), [](auto& m) { return m.cut.is_total(); });
       std::map<std::pair<std::int64_t, bool>, std::vector<Piece>> strips;
       for (int l = 0; l < region.lanes(); ++l) {
         const auto begin = region.row_begin[static_cast<std::size_t>(l)],
@@ -283,11 +181,10 @@ class Builder {
   /// The pieces of a strip that begins at row 0.
   std::vector<Piece> add_codes(int phase, const plan::Region* region, int region_index, std::int64_t rows, bool first,
                                std::size_t reserved) {
-    Emitter emitter(p_, tables_, p_.target);
-    const std::vector<Turn> turns = Lowering(s_, h_, emitter, phase, region, region_index, rows, first).run();
+    Emitter emitter;
+    const std::vector<Turn> turns = Lowering(s_, h_, kernels_, emitter, phase, region, region_index, rows, first).run();
     const int first_code = static_cast<int>(p_.codes.size());
-    for (CallList& list : emitter.finish(reserved))
-      p_.codes.push_back({std::move(list.instrs), std::move(list.costs), 0, region_index});
+    for (CallList& list : emitter.finish(reserved, memory_)) p_.codes.push_back({std::move(list), 0, region_index});
     std::vector<Piece> pieces;
     for (const Turn& turn : turns) {
       pieces.push_back({first_code + turn.list, turn.inner, turn.inner});
@@ -296,9 +193,8 @@ class Builder {
     return pieces;
   }
 
-  static View copied(Emitter& emitter, const View& from, const View& to) {
-    const CopyParams params = make_copy(to.shape, to.strides, from.strides, static_cast<int>(to.elem()));
-    emitter.call(find_copy(params, emitter.target()), params, {to, from}, "copy");
+  View copied(Emitter& emitter, const View& from, const View& to) {
+    kernels_.copy(to, from, emitter);
     return to;
   }
 
@@ -314,7 +210,7 @@ class Builder {
 
   /// All sources are read before any state is written: a state may be another's source.
   void lower_commits() {
-    Emitter emitter(p_, tables_, p_.target);
+    Emitter emitter;
     struct Copy {
       View to, from;
       int node;
@@ -333,23 +229,22 @@ class Builder {
       emitter.node = node;
       copied(emitter, from, to);
     }
-    CallList commits = std::move(emitter.finish(0).front());
-    p_.commits = std::move(commits.instrs);
-    p_.commit_costs = std::move(commits.costs);
+    p_.commits = std::move(emitter.finish(0, memory_).front());
   }
 
   View& whole(int id) { return h_.whole[static_cast<std::size_t>(id)]; }
 
   const plan::Schedule& s_;
   const ir::Graph& g_;
+  Kernels& kernels_;
   Program p_;
-  Tables tables_;
+  Emitter::Memory memory_;
   Homes h_;
   std::vector<std::size_t> shared_bytes_;
 };
 
 }  // namespace
 
-Program lower(const plan::Schedule& schedule, Target target) { return Builder(schedule, target).build(); }
+Program lower(const plan::Schedule& schedule, Kernels& kernels) { return Builder(schedule, kernels).build(); }
 
-}  // namespace wr::cpu
+}  // namespace wr::lower

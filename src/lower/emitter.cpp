@@ -1,19 +1,11 @@
 // Buffers of one Code: lifetimes, in-place reuse, offsets.
-#include "backend/cpu/emit.h"
+#include "lower/emitter.h"
 
 #include <algorithm>
 
-namespace wr::cpu {
+#include "plan/memory.h"
 
-const std::int32_t* Tables::keep(const std::vector<std::int32_t>& numbers) {
-  const std::int32_t*& kept = kept_[numbers];
-  if (!kept) {
-    void* memory = program_.params->allocate(std::max<std::size_t>(1, numbers.size()) * sizeof(std::int32_t), 64);
-    kept = static_cast<const std::int32_t*>(memory);
-    std::copy(numbers.begin(), numbers.end(), static_cast<std::int32_t*>(memory));
-  }
-  return kept;
-}
+namespace wr::lower {
 
 View Emitter::scratch(DType dtype, const Shape& shape) {
   View v = dense_view(kScratch, 0, dtype, shape);
@@ -43,21 +35,12 @@ std::int64_t distinct_bytes(const View& v) {
 
 }  // namespace
 
-void Emitter::add(Instr::Fn fn, const void* params, const std::vector<View>& operands, const char* name,
-                  unsigned in_place) {
-  Pending p;
-  p.in_place = in_place;
-  p.instr.fn = fn;
-  p.instr.params = params;
-  p.instr.operands = static_cast<int>(operands.size());
-  p.instr.node = node;
-  p.instr.also = also;
-  p.instr.kernel = name;
+void Emitter::call(int kernel, const std::vector<View>& operands, const char* name, unsigned in_place) {
+  Pending p{{kernel, static_cast<int>(operands.size()), node, name}, {}, operands_.size(), in_place};
   const int now = static_cast<int>(calls_.size());
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    const View& v = operands[i];
-    p.instr.operand[i] = {v.base, v.offset, v.advance, v.inner};
-    p.buffer[i] = v.buffer;
+  for (const View& v : operands) {
+    operands_.push_back({v.base, v.offset, v.advance, v.inner});
+    operand_buffers_.push_back(v.buffer);
     (v.base == kScratch ? p.cost.scratch_bytes
      : v.advance == 0   ? p.cost.whole_bytes
                         : p.cost.strip_bytes) += distinct_bytes(v);
@@ -94,11 +77,12 @@ int Emitter::root(int buffer) const {
 void Emitter::merge_in_place() {
   for (int now = 0; now < static_cast<int>(calls_.size()); ++now) {
     Pending& p = calls_[static_cast<std::size_t>(now)];
-    if (p.in_place == 0 || p.buffer[0] < 0) continue;
-    const int made = root(p.buffer[0]);
-    for (int k = 1; k < p.instr.operands; ++k) {
-      if (!((p.in_place >> k) & 1) || p.buffer[k] < 0) continue;
-      const int from = root(p.buffer[k]);
+    const int* buffer = operand_buffers_.data() + p.first_operand;
+    if (p.in_place == 0 || buffer[0] < 0) continue;
+    const int made = root(buffer[0]);
+    for (int k = 1; k < p.call.operands; ++k) {
+      if (!((p.in_place >> k) & 1) || buffer[k] < 0) continue;
+      const int from = root(buffer[k]);
       Buffer &a = buffers_[static_cast<std::size_t>(from)], &b = buffers_[static_cast<std::size_t>(made)];
       if (from == made || a.last != now || b.first != now || a.bytes != b.bytes || a.loop != b.loop) continue;
       a.last = b.last;
@@ -118,7 +102,7 @@ void Emitter::keep_through_loops() {
       }
 }
 
-std::vector<CallList> Emitter::finish(std::size_t reserved) {
+std::vector<CallList> Emitter::finish(std::size_t reserved, Memory& memory) {
   merge_in_place();
   keep_through_loops();
   std::vector<plan::Lifetime> lifetimes;
@@ -129,8 +113,8 @@ std::vector<CallList> Emitter::finish(std::size_t reserved) {
       lifetimes.push_back({buffers_[i].bytes, buffers_[i].first, buffers_[i].last});
     }
   const plan::MemoryUse use = plan::assign_offsets(lifetimes);
-  program_.scratch_bytes = std::max(program_.scratch_bytes, reserved + use.bytes);
-  program_.scratch_lower_bound = std::max(program_.scratch_lower_bound, reserved + use.lower_bound);
+  memory.bytes = std::max(memory.bytes, reserved + use.bytes);
+  memory.lower_bound = std::max(memory.lower_bound, reserved + use.lower_bound);
   for (const plan::Lifetime& l : lifetimes)
     for (int now = l.begin; now <= l.end; ++now)
       calls_[static_cast<std::size_t>(now)].cost.live_bytes += static_cast<std::int64_t>(l.bytes);
@@ -138,20 +122,25 @@ std::vector<CallList> Emitter::finish(std::size_t reserved) {
   for (std::size_t now = 0, list = 0; now < calls_.size(); ++now) {
     while (list + 1 < lists_.size() && lists_[list + 1] <= static_cast<int>(now)) ++list;
     Pending& p = calls_[now];
-    for (int i = 0; i < p.instr.operands; ++i)
-      if (p.buffer[i] >= 0) {
-        const auto at = static_cast<std::size_t>(slot[static_cast<std::size_t>(root(p.buffer[i]))]);
-        p.instr.operand[i].offset += static_cast<std::int64_t>(reserved + lifetimes[at].offset);
+    for (std::size_t i = p.first_operand; i < p.first_operand + static_cast<std::size_t>(p.call.operands); ++i) {
+      Operand operand = operands_[i];
+      if (operand_buffers_[i] >= 0) {
+        const auto at = static_cast<std::size_t>(slot[static_cast<std::size_t>(root(operand_buffers_[i]))]);
+        operand.offset += static_cast<std::int64_t>(reserved + lifetimes[at].offset);
       }
+      lists[list].operands.push_back(operand);
+    }
     p.cost.live_bytes += static_cast<std::int64_t>(reserved);
-    lists[list].instrs.push_back(p.instr);
+    lists[list].calls.push_back(p.call);
     lists[list].costs.push_back(p.cost);
   }
   calls_.clear();
+  operands_.clear();
+  operand_buffers_.clear();
   buffers_.clear();
   loops_.clear();
   lists_.clear();
   return lists;
 }
 
-}  // namespace wr::cpu
+}  // namespace wr::lower

@@ -2,22 +2,21 @@
 // one another would wait for L2 at each step; they go through the strip in blocks of few rows, whose values stay in L1.
 #include <algorithm>
 
-#include "backend/cpu/lower.h"
+#include "lower/lowering.h"
 
-namespace wr::cpu {
+namespace wr::lower {
 
 using ir::Op;
-using plan::kFlat;
-using plan::kNotAligned;
-using plan::kOnce;
+using plan::Cut;
 
 namespace {
 
-bool is_reduction(Op op) { return op >= Op::reduce_sum && op <= Op::reduce_argmin; }
+/// A view is a way to address what is there, a further result is made by the call for the first.
+bool makes_no_call(Op op) { return ir::is_view(op) || op == Op::result; }
 
-/// Do a value's rows along the axis follow one another in memory?
-bool rows_are_together(const Shape& shape, int axis) {
-  return axis == kFlat || std::all_of(shape.begin(), shape.begin() + axis, [](auto size) { return size == 1; });
+/// Do a value's rows follow one another in memory?
+bool rows_are_together(const Shape& shape, Cut cut) {
+  return cut.is_flat() || std::all_of(shape.begin(), shape.begin() + cut.axis(), [](auto size) { return size == 1; });
 }
 
 }  // namespace
@@ -25,26 +24,26 @@ bool rows_are_together(const Shape& shape, int axis) {
 /// Costs about as much as reading its operands.
 bool Lowering::is_light(const plan::Member& m) const {
   const Node& n = graph_[m.node];
-  if (m.axis == kOnce || !(ir::is_elementwise(n.op) || is_reduction(n.op))) return false;
-  if (!plan::is_total(m.axis) && !rows_are_together(n.spec.shape, m.axis)) return false;
+  if (m.cut.is_once() || !ir::definition(n.op).traits.sweep) return false;
+  if (!m.cut.is_total() && !rows_are_together(n.spec.shape, m.cut)) return false;
   for (std::size_t k = 0; k < n.inputs.size(); ++k) {
-    const int along = plan::aligned_axis(graph_, m.node, static_cast<int>(k), m.axis);
-    if (along != kNotAligned && !rows_are_together(graph_[n.inputs[k]].spec.shape, along)) return false;
+    const auto cut = plan::cut_of_operand(graph_, m.node, static_cast<int>(k), m.cut);
+    if (cut && !rows_are_together(graph_[n.inputs[k]].spec.shape, *cut)) return false;
   }
   return true;
 }
 
 std::int64_t Lowering::row_bytes(const plan::Member& m) const {
-  const auto bytes = [&](int id, int axis) {
+  const auto bytes = [&](int id, Cut cut) {
     const Spec& spec = graph_[id].spec;
-    const auto rows = axis == kFlat ? spec.shape.count() : spec.shape[axis];
+    const auto rows = plan::rows_of(spec.shape, cut);
     return rows > 0 ? spec.shape.count() / rows * static_cast<std::int64_t>(size_of(spec.dtype)) : 0;
   };
   const Node& n = graph_[m.node];
-  std::int64_t widest = plan::is_total(m.axis) ? 0 : bytes(m.node, m.axis);
+  std::int64_t widest = m.cut.is_total() ? 0 : bytes(m.node, m.cut);
   for (std::size_t k = 0; k < n.inputs.size(); ++k) {
-    const int along = plan::aligned_axis(graph_, m.node, static_cast<int>(k), m.axis);
-    if (along != kNotAligned) widest = std::max(widest, bytes(n.inputs[k], along));
+    const auto cut = plan::cut_of_operand(graph_, m.node, static_cast<int>(k), m.cut);
+    if (cut) widest = std::max(widest, bytes(n.inputs[k], *cut));
   }
   return widest;
 }
@@ -53,7 +52,7 @@ std::int64_t Lowering::row_bytes(const plan::Member& m) const {
 std::int64_t Lowering::block_rows(Members begin, Members end) const {
   std::int64_t widest = 1, ops = 0;
   for (auto m = begin; m != end; ++m)
-    if (!ir::is_view(graph_[m->node].op)) {
+    if (!makes_no_call(graph_[m->node].op)) {
       widest = std::max(widest, row_bytes(*m));
       ++ops;
     }
@@ -66,7 +65,7 @@ std::int64_t Lowering::block_rows(Members begin, Members end) const {
 void Lowering::find_last_uses() {
   for (std::size_t i = 0; i < region_->members.size(); ++i) {
     const Node& n = graph_[region_->members[i].node];
-    if (ir::is_view(n.op)) continue;
+    if (makes_no_call(n.op)) continue;
     for (int in : n.inputs) {
       while (ir::is_view(graph_[in].op)) in = graph_[in].inputs[0];
       last_use_[in] = static_cast<int>(i);
@@ -80,33 +79,27 @@ bool Lowering::outlasts_block(int id) const {
 }
 
 /// A block's rows of a strip.
-View Lowering::block_of(View v, int axis) const {
-  const int at = axis == kFlat ? 0 : axis;
+View Lowering::block_of(View v, Cut cut) const {
+  const int at = cut.is_flat() ? 0 : cut.axis();
   v.shape[at] = rows_;
   if (v.advance == 0) v.inner = v.strides[at] * v.elem();
   return v;
 }
 
-View Lowering::lasting_destination(int id, int axis) {
+View Lowering::lasting_destination(int id, Cut cut) {
   auto [it, fresh] = outer_.try_emplace(id);
   if (fresh) {
-    Shape shape = strip_shape(graph_[id].spec.shape, axis);
-    shape[axis == kFlat ? 0 : axis] = strip_rows_;
+    Shape shape = strip_shape(graph_[id].spec.shape, cut);
+    shape[cut.is_flat() ? 0 : cut.axis()] = strip_rows_;
     it->second = emit_.lasting_scratch(graph_[id].spec.dtype, shape);
   }
-  return block_of(it->second, axis);
+  return block_of(it->second, cut);
 }
 
 void Lowering::lower_members(Members begin, Members end) {
   for (auto m = begin; m != end; ++m) {
     emit_.node = m->node;
-    if (ir::is_view(graph_[m->node].op)) continue;
-    if (m + 1 != end && makes_both_gate_gradients(*m, *(m + 1))) {
-      lower_gate_gradients(*m, *(m + 1));
-      ++m;
-    } else {
-      lower(m->node, m->axis);
-    }
+    if (!makes_no_call(graph_[m->node].op)) lower(m->node, m->cut);
   }
 }
 
@@ -126,7 +119,7 @@ std::vector<Turn> Lowering::lower_in_blocks(Members begin, Members end, std::int
     return list;
   };
   std::vector<Turn> turns;
-  const bool totals = std::any_of(begin, end, [](auto& m) { return plan::is_total(m.axis); });
+  const bool totals = std::any_of(begin, end, [](auto& m) { return m.cut.is_total(); });
   int usual = -1;
   for (std::int64_t row = 0; row < strip_rows_; row += block) {
     const bool first = first_strip && totals && row == 0;
@@ -151,7 +144,7 @@ std::vector<Turn> Lowering::lower_region() {
   const auto all = region_->members.end();
   bool open = false;  // a list for whole strips
   for (auto begin = region_->members.begin(); begin != all;) {
-    const auto light = [&](const plan::Member& m) { return ir::is_view(graph_[m.node].op) || is_light(m); };
+    const auto light = [&](const plan::Member& m) { return makes_no_call(graph_[m.node].op) || is_light(m); };
     const auto end = std::find_if_not(begin, all, light);
     const auto block = block_rows(begin, end);
     if (end != begin && block < rows_) {
@@ -170,4 +163,4 @@ std::vector<Turn> Lowering::lower_region() {
   return turns;
 }
 
-}  // namespace wr::cpu
+}  // namespace wr::lower

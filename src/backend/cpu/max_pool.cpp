@@ -6,7 +6,7 @@
 #include "backend/cpu/window.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backend/cpu/pool.cpp"
+#define HWY_TARGET_INCLUDE "backend/cpu/max_pool.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h.
 #include <hwy/highway.h>

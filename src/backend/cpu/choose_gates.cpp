@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "backend/cpu/choose.h"
 #include "backend/cpu/gates.h"
-#include "backend/cpu/lower.h"
 
 namespace wr::cpu {
 
@@ -12,10 +12,10 @@ using ir::Op;
 namespace {
 
 /// A table of turns as a table of numbers.
-const GateTurn* kept(Tables& tables, const std::vector<GateTurn>& turns) {
+const GateTurn* kept(Kernels& kernels, const std::vector<GateTurn>& turns) {
   constexpr auto kNumbers = sizeof(GateTurn) / sizeof(std::int32_t);
   const auto* numbers = reinterpret_cast<const std::int32_t*>(turns.data());
-  return reinterpret_cast<const GateTurn*>(tables.keep({numbers, numbers + kNumbers * turns.size()}));
+  return reinterpret_cast<const GateTurn*>(kernels.keep({numbers, numbers + kNumbers * turns.size()}));
 }
 
 /// [rows, cells] with cells one after the other.
@@ -23,22 +23,10 @@ bool has_dense_rows(const View& v) { return v.shape[1] <= 1 || v.strides[1] == 1
 
 }  // namespace
 
-bool Lowering::makes_both_gate_gradients(const plan::Member& x, const plan::Member& coefficients) const {
-  const Node &a = graph_[x.node], &b = graph_[coefficients.node];
-  return a.op == Op::gates_grad_x && b.op == Op::gates_grad_coefficients && a.inputs[0] == b.inputs[0] &&
-         a.inputs[2] == b.inputs[1] && a.attrs.ints == b.attrs.ints && plan::is_total(coefficients.axis);
-}
-
-/// The gradients of a layer by its wires and by its coefficients read the same values: one call makes both.
-void Lowering::lower_gate_gradients(const plan::Member& x, const plan::Member& coefficients) {
-  emit_.also = coefficients.node;
-  local_[coefficients.node] = destination(coefficients.node, coefficients.axis);
-  lower(x.node, x.axis);
-  emit_.also = -1;
-}
-
-void Lowering::lower_gates(int id, const View& to, std::vector<View> in, bool accumulate) {
-  const Node& n = graph_[id];
+void Chooser::gates() {
+  const auto& [to, accumulate] = work_.out[0];
+  std::vector<View> in = work_.in;
+  const ir::Node& n = node_;
   const bool by_coefficients = n.op == Op::gates_grad_coefficients;
   for (std::size_t k = 0; k < in.size(); ++k) {
     const bool coefficients = !by_coefficients && k == 1;
@@ -62,26 +50,27 @@ void Lowering::lower_gates(int id, const View& to, std::vector<View> in, bool ac
   GateKernel kind = GateKernel::forward;
   if (n.op == Op::gates) {
     if (wires * p.x_stride > std::numeric_limits<std::int32_t>::max())
-      fail(n.where, "gates: " + to_string(graph_[n.inputs[0]].spec) + " is too large");
-    p.wiring = emit_.tables().keep(wire_offsets(wiring, p.x_stride));
+      fail(n.where, "gates: " + to_string(work_.graph[n.inputs[0]].spec) + " is too large");
+    p.wiring = kernels_.keep(wire_offsets(wiring, p.x_stride));
   } else {
     const GateWalk walk = walk_of(wiring, p.rows, wires);
-    p.turns = kept(emit_.tables(), walk.turns);
-    p.idle = emit_.tables().keep(walk.idle);
+    p.turns = kept(kernels_, walk.turns);
+    p.idle = kernels_.keep(walk.idle);
     p.idle_wires = static_cast<std::int64_t>(walk.idle.size());
     kind = by_coefficients ? GateKernel::grad_coefficients : GateKernel::grad_x;
   }
-  if (emit_.also >= 0) {
+  if (n.op == Op::gates_grad) {
     kind = GateKernel::grad_both;
-    operands.push_back(local_.at(emit_.also));
-    p.accumulate = adds_to_total(emit_.also);
+    operands.push_back(work_.out[1].view);
+    p.accumulate = work_.out[1].accumulate;
   }
-  emit_.call(find_gates(out.dtype, kind, emit_.target()), p, operands, ir::definition(n.op).name.data());
+  call(find_gates(out.dtype, kind, target()), p, operands, name());
   if (!has_dense_rows(to)) copy(to, out);
 }
 
-void Lowering::lower_neighbours(int id, const View& to, const View& from) {
-  const Node& n = graph_[id];
+void Chooser::neighbours() {
+  const View &to = work_.out[0].view, &from = work_.in[0];
+  const ir::Node& n = node_;
   const bool summed = n.op == Op::neighbours_sum;
   const View in = has_dense_rows(from) ? from : dense(from);
   const View out = has_dense_rows(to) ? to : emit_.scratch(to.dtype, to.shape);
@@ -94,7 +83,7 @@ void Lowering::lower_neighbours(int id, const View& to, const View& from) {
   p.in_stride = in.strides[0];
   p.out_stride = out.strides[0];
   const auto kernel = summed ? find_neighbours_sum : find_neighbours;
-  emit_.call(kernel(out.dtype, emit_.target()), p, {out, in}, ir::definition(n.op).name.data());
+  call(kernel(out.dtype, target()), p, {out, in}, name());
   if (!has_dense_rows(to)) copy(to, out);
 }
 

@@ -1,13 +1,14 @@
-// Lowering of one Code: from nodes to kernel calls.
+// Lowering of one Code: which views a node's operands and results are, and in which order and blocks nodes come.
 #pragma once
 
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
-#include "backend/cpu/emit.h"
+#include "lower/kernels.h"
 #include "plan/schedule.h"
 
-namespace wr::cpu {
+namespace wr::lower {
 
 /// What of a node's value stands where, for the whole program.
 struct Homes {
@@ -15,6 +16,7 @@ struct Homes {
   std::vector<View> partial;                          // by node, totals: the lane's own part (kPartial)
   std::int64_t lane_bytes = 0;                        // from one lane's parts to the next lane's
   std::vector<std::unordered_map<int, View>> shared;  // [phase]: values each lane computes for itself
+  std::unordered_map<int, std::vector<int>> further;  // by node with several results: the nodes of its further ones
 };
 
 /// A list of the emitter's, to be run from this row of the strip on.
@@ -27,11 +29,12 @@ struct Turn {
 /// Lowers the members of a region for strips of `rows` rows, or (region == nullptr) a phase's shared values.
 class Lowering {
  public:
-  Lowering(const plan::Schedule& schedule, const Homes& homes, Emitter& emitter, int phase, const plan::Region* region,
-           int region_index, std::int64_t rows, bool first)
+  Lowering(const plan::Schedule& schedule, const Homes& homes, Kernels& kernels, Emitter& emitter, int phase,
+           const plan::Region* region, int region_index, std::int64_t rows, bool first)
       : schedule_(schedule),
         graph_(*schedule.graph),
         homes_(homes),
+        kernels_(kernels),
         emit_(emitter),
         phase_(phase),
         region_(region),
@@ -46,7 +49,7 @@ class Lowering {
   using Node = ir::Node;
   using Members = std::vector<plan::Member>::const_iterator;
 
-  // ---- blocks (lower_blocks.cpp)
+  // ---- blocks (blocks.cpp)
   std::vector<Turn> lower_region();
   void lower_members(Members begin, Members end);
   std::vector<Turn> lower_in_blocks(Members begin, Members end, std::int64_t block);
@@ -55,45 +58,33 @@ class Lowering {
   std::int64_t block_rows(Members begin, Members end) const;
   void find_last_uses();
   bool outlasts_block(int id) const;
-  View lasting_destination(int id, int axis);
-  View block_of(View strip, int axis) const;
+  View lasting_destination(int id, plan::Cut cut);
+  View block_of(View strip, plan::Cut cut) const;
 
   // ---- values (lower.cpp)
-  /// Operand k of a node that is cut along `axis`: its rows, or the whole of it.
-  View operand(int id, int k, int axis);
+  /// Operand k of a node that is cut like this: its rows, or the whole of it.
+  View operand(int id, int k, plan::Cut cut);
   View whole(int id);
-  View strip(int id, int axis);
-  View rows_of(View v, int axis);
-  View through(const Node& view, const View& of, int axis);
+  View strip(int id, plan::Cut cut);
+  View rows_of(View v, plan::Cut cut);
+  /// A view op's strip, or (no cut) its whole value.
+  View through(const Node& view, const View& of, std::optional<plan::Cut> cut);
   /// Where the node's strip is to be written.
-  View destination(int id, int axis);
-  Shape strip_shape(const Shape& shape, int axis) const;
+  View destination(int id, plan::Cut cut);
+  Destination further_destination(int id, int number, plan::Cut cut);
+  Shape strip_shape(const Shape& shape, plan::Cut cut) const;
   View dense(View v);
-  void copy(const View& to, const View& from);
   bool in_this_region(int id) const;
   /// Has this lane's part of a total been begun by an earlier strip, or by the total it is added to?
   bool adds_to_total(int id) const { return !first_ || schedule_.place[static_cast<std::size_t>(id)].into >= 0; }
 
-  // ---- ops (lower_ops.cpp, lower_einsum.cpp, lower_gates.cpp)
-  void lower(int id, int axis);
-  void lower_map(int id, const View& out, std::vector<View> in);
-  void lower_reduce(int id, const View& out, const View& in, bool accumulate);
-  void lower_einsum(int id, const View& out, const View& a, const View& b, bool accumulate);
-  void lower_lane_sum(int id, int axis, const View& out);
-  void lower_concat(int id, const View& out, const std::vector<View>& in);
-  void lower_pad(int id, const View& out, const View& in);
-  void lower_index(int id, const View& out, const std::vector<View>& in, bool accumulate);
-  void lower_window(int id, const View& out, const std::vector<View>& in);
-  bool makes_both_gate_gradients(const plan::Member& x, const plan::Member& coefficients) const;
-  void lower_gate_gradients(const plan::Member& x, const plan::Member& coefficients);
-  void lower_gates(int id, const View& out, std::vector<View> in, bool accumulate);
-  void lower_neighbours(int id, const View& out, const View& in);
-  void lower_random(int id, int axis, const View& out, const View& counter);
-  void lower_iota(int id, int axis, const View& out);
+  void lower(int id, plan::Cut cut);
+  void lower_lane_sum(int id, plan::Cut cut);
 
   const plan::Schedule& schedule_;
   const ir::Graph& graph_;
   const Homes& homes_;
+  Kernels& kernels_;
   Emitter& emit_;
   int phase_;
   const plan::Region* region_;
@@ -110,4 +101,4 @@ class Lowering {
   int block_end_ = 0;                      // first member behind the block
 };
 
-}  // namespace wr::cpu
+}  // namespace wr::lower

@@ -2,8 +2,9 @@
 // allows, and what is left over becomes loops round the product.
 #include <algorithm>
 
+#include "backend/cpu/choose.h"
 #include "backend/cpu/gemm.h"
-#include "backend/cpu/lower.h"
+#include "ir/attributes.h"
 
 namespace wr::cpu {
 namespace {
@@ -79,11 +80,11 @@ Label take(std::vector<Label>& labels) {
 
 }  // namespace
 
-void Lowering::lower_einsum(int id, const View& out, const View& a, const View& b, bool accumulate) {
-  const std::string& spec = graph_[id].attrs.text;
-  const auto comma = spec.find(','), arrow = spec.find("->");
-  const std::string la = spec.substr(0, comma), lb = spec.substr(comma + 1, arrow - comma - 1),
-                    lc = spec.substr(arrow + 2);
+void Chooser::einsum() {
+  const auto& [out, accumulate] = work_.out[0];
+  const View &a = work_.in[0], &b = work_.in[1];
+  const ir::Labels labels = ir::Labels::of(node_.attrs.text);
+  const std::string &la = labels.operands[0], &lb = labels.operands[1], &lc = labels.result;
   std::vector<Label> kinds[kKinds];
   std::string all = la + lb;
   std::sort(all.begin(), all.end());
@@ -102,26 +103,26 @@ void Lowering::lower_einsum(int id, const View& out, const View& a, const View& 
     kinds[in_a && in_b ? (in_c ? kBatch : kInner) : in_a ? kRow : kCol].push_back(l);
   }
   if (empty) return;
-  for (auto& labels : kinds) merge(labels);
+  for (auto& kind : kinds) merge(kind);
   // Batches of row by row products with one side missing are matrix times vector: let the batch stay a loop.
   const Label m = take(kinds[kRow]), n = take(kinds[kCol]), k = take(kinds[kInner]);
-  GemmCall call{};
+  GemmCall made{};
   GemmShape shape{out.dtype, m.size, n.size, k.size, m.a, k.a, k.b, n.b, m.c, n.c, accumulate};
-  call.first = make_gemm(shape, emit_.target());
+  made.first = make_gemm(shape, target());
   for (Kind kind : {kBatch, kRow, kCol, kInner})
     for (const Label& l : kinds[kind]) {
-      const int i = call.loops++;
-      call.size[i] = l.size;
-      call.a[i] = l.a * a.elem();
-      call.b[i] = l.b * b.elem();
-      call.c[i] = l.c * out.elem();
-      call.inner[i] = kind == kInner;
+      const int i = made.loops++;
+      made.size[i] = l.size;
+      made.a[i] = l.a * a.elem();
+      made.b[i] = l.b * b.elem();
+      made.c[i] = l.c * out.elem();
+      made.inner[i] = kind == kInner;
     }
   shape.accumulate = true;
-  call.rest = kinds[kInner].empty() ? call.first : make_gemm(shape, emit_.target());
-  const auto bytes = std::max(call.first.scratch_bytes, call.rest.scratch_bytes);
+  made.rest = kinds[kInner].empty() ? made.first : make_gemm(shape, target());
+  const auto bytes = std::max(made.first.scratch_bytes, made.rest.scratch_bytes);
   const View scratch = bytes ? emit_.scratch_bytes(bytes) : out;
-  emit_.call(run_gemm, call, {out, a, b, scratch}, call.first.kernel);
+  call(run_gemm, made, {out, a, b, scratch}, made.first.kernel);
 }
 
 }  // namespace wr::cpu

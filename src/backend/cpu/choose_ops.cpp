@@ -1,21 +1,19 @@
-// Kernel calls for each op but einsum.
+// Kernel calls for each op but einsum and gates.
 #include <algorithm>
-#include <numeric>
 
+#include "backend/cpu/choose.h"
 #include "backend/cpu/copy.h"
 #include "backend/cpu/index.h"
-#include "backend/cpu/lower.h"
 #include "backend/cpu/map.h"
 #include "backend/cpu/random.h"
 #include "backend/cpu/reduce.h"
+#include "backend/cpu/update.h"
 #include "backend/cpu/window.h"
+#include "ir/attributes.h"
 
 namespace wr::cpu {
 
 using ir::Op;
-using plan::kFlat;
-using plan::kFlatTotal;
-using plan::kOnce;
 
 namespace {
 
@@ -58,6 +56,23 @@ void run_reduce(const ReduceCall& call, void* const* ptr, std::int64_t) {
   call.kernel(call.params, ptr, call.params.kept_size[0]);
 }
 
+Reduce reduce_of(Op op) {
+  switch (op) {
+    case Op::reduce_max:
+      return Reduce::max;
+    case Op::reduce_min:
+      return Reduce::min;
+    case Op::reduce_prod:
+      return Reduce::prod;
+    case Op::reduce_argmax:
+      return Reduce::argmax;
+    case Op::reduce_argmin:
+      return Reduce::argmin;
+    default:
+      return Reduce::sum;
+  }
+}
+
 struct SumLanesCall {
   SumLanesKernel kernel;
   SumLanesParams params;
@@ -95,8 +110,9 @@ Loops merged_axes(const Shape& shape, const std::vector<View>& operands) {
   return loops;
 }
 
-MapKernel map_kernel(const ir::Graph& graph, const ir::Node& n, Target target) {
-  const DType in = graph[n.inputs[0]].spec.dtype;
+MapKernel map_kernel(const lower::Work& work, Target target) {
+  const ir::Node& n = work.node();
+  const DType in = work.in[0].dtype;
   if (n.op == Op::where) return find_where(n.spec.dtype, target);
   if (n.op == Op::cast) return find_cast(in, n.spec.dtype, target);
   return find_map(static_cast<ops::Elementwise>(n.op), in, target);
@@ -104,57 +120,42 @@ MapKernel map_kernel(const ir::Graph& graph, const ir::Node& n, Target target) {
 
 }  // namespace
 
-void Lowering::lower(int id, int axis) {
-  const Node& n = graph_[id];
-  const bool total = plan::is_total(axis);
-  if (n.op == Op::lane_sum) {
-    const View out = destination(id, axis);
-    local_[id] = out;
-    return lower_lane_sum(id, axis, out);
-  }
-  std::vector<View> in;
-  for (std::size_t k = 0; k < n.inputs.size(); ++k) in.push_back(operand(id, static_cast<int>(k), axis));
-  const View out = destination(id, axis);
-  local_[id] = out;
-  const bool accumulate = total && adds_to_total(id);
-  if (ir::is_elementwise(n.op)) return lower_map(id, out, std::move(in));
-  switch (n.op) {
-    case Op::reduce_sum:
-    case Op::reduce_max:
-    case Op::reduce_min:
-    case Op::reduce_prod:
-    case Op::reduce_argmax:
-    case Op::reduce_argmin:
-      return lower_reduce(id, out, in[0], accumulate);
+void Chooser::run() {
+  if (ir::is_elementwise(node_.op)) return map(work_.out[0].view, work_.in);
+  if (ir::is_update(node_.op)) return update();
+  if (ir::definition(node_.op).traits.reduction) return reduce();
+  switch (node_.op) {
+    case Op::lane_sum:
+      return lane_sum();
     case Op::einsum:
-      return lower_einsum(id, out, in[0], in[1], accumulate);
+      return einsum();
     case Op::concat:
-      return lower_concat(id, out, in);
+      return concat();
     case Op::pad:
-      return lower_pad(id, out, in[0]);
+      return pad();
     case Op::unfold:
     case Op::fold:
     case Op::max_pool_pick:
     case Op::max_pool_scatter:
-      return lower_window(id, out, in);
+      return window();
     case Op::gates:
     case Op::gates_grad_x:
     case Op::gates_grad_coefficients:
-      return lower_gates(id, out, std::move(in), accumulate);
+    case Op::gates_grad:
+      return gates();
     case Op::neighbours:
     case Op::neighbours_sum:
-      return lower_neighbours(id, out, in[0]);
+      return neighbours();
     case Op::random:
-      return lower_random(id, axis, out, in[0]);
+      return random();
     case Op::iota:
-      return lower_iota(id, axis, out);
+      return iota();
     default:
-      return lower_index(id, out, in, accumulate);
+      return index();
   }
 }
 
-void Lowering::lower_map(int id, const View& out, std::vector<View> in) {
-  const Node& n = graph_[id];
+void Chooser::map(const View& out, std::vector<View> in) {
   if (out.count() == 0) return;
   std::vector<View> operands{out};
   operands.insert(operands.end(), in.begin(), in.end());
@@ -168,87 +169,112 @@ void Lowering::lower_map(int id, const View& out, std::vector<View> in) {
         operands[k] = d;
       }
   const Loops loops = merged_axes(out.shape, operands);
-  MapCall call{};
-  call.kernel = map_kernel(graph_, n, emit_.target());
-  call.operands = static_cast<int>(operands.size());
+  MapCall made{};
+  made.kernel = map_kernel(work_, target());
+  made.operands = static_cast<int>(operands.size());
   const int axes = static_cast<int>(loops.size.size());
   if (axes > 0 && loops.stride.back()[0] != 1) {  // a destination with gaps: through a dense one
     const View d = emit_.scratch(out.dtype, out.shape);
-    lower_map(id, d, {operands.begin() + 1, operands.end()});
+    map(d, {operands.begin() + 1, operands.end()});
     return copy(out, d);
   }
-  call.params.cols = axes > 0 ? loops.size[static_cast<std::size_t>(axes) - 1] : 1;
-  call.rows = axes > 1 ? loops.size[static_cast<std::size_t>(axes) - 2] : 1;
-  call.loops = std::max(0, axes - 2);
+  made.params.cols = axes > 0 ? loops.size[static_cast<std::size_t>(axes) - 1] : 1;
+  made.rows = axes > 1 ? loops.size[static_cast<std::size_t>(axes) - 2] : 1;
+  made.loops = std::max(0, axes - 2);
   unsigned in_place = 0;
   for (std::size_t k = 0; k < operands.size(); ++k) {
-    call.params.col_stride[k] = axes > 0 ? loops.stride[static_cast<std::size_t>(axes) - 1][k] : k == 0;
-    call.params.row_stride[k] = axes > 1 ? loops.stride[static_cast<std::size_t>(axes) - 2][k] : 0;
-    for (int l = 0; l < call.loops; ++l)
-      call.step[l][k] = loops.stride[static_cast<std::size_t>(l)][k] * operands[k].elem();
+    made.params.col_stride[k] = axes > 0 ? loops.stride[static_cast<std::size_t>(axes) - 1][k] : k == 0;
+    made.params.row_stride[k] = axes > 1 ? loops.stride[static_cast<std::size_t>(axes) - 2][k] : 0;
+    for (int l = 0; l < made.loops; ++l)
+      made.step[l][k] = loops.stride[static_cast<std::size_t>(l)][k] * operands[k].elem();
     const bool same_layout = k > 0 && operands[k].shape == out.shape && operands[k].dense() && out.dense() &&
                              operands[k].elem() == out.elem();
     if (same_layout) in_place |= 1u << k;
   }
-  for (int l = 0; l < call.loops; ++l) call.size[l] = loops.size[static_cast<std::size_t>(l)];
-  emit_.call(run_map, call, operands, ir::definition(n.op).name.data(), in_place);
+  for (int l = 0; l < made.loops; ++l) made.size[l] = loops.size[static_cast<std::size_t>(l)];
+  call(run_map, made, operands, name(), in_place);
 }
 
-void Lowering::lower_reduce(int id, const View& out, const View& in, bool accumulate) {
-  static constexpr Reduce kinds[] = {Reduce::sum,  Reduce::max,    Reduce::min,
-                                     Reduce::prod, Reduce::argmax, Reduce::argmin};
-  const Node& n = graph_[id];
+void Chooser::update() {
+  const View& out = work_.out[0].view;
+  const std::vector<View>& in = work_.in;
+  const auto row_number = static_cast<ops::Update>(static_cast<int>(node_.op) - static_cast<int>(Op::cast) - 1);
+  const ops::UpdateRow& row = ops::row_of(row_number);
+  std::vector<View> results;
+  for (const lower::Destination& to : work_.out) results.push_back(to.view);
+  if (out.count() == 0) return;
+  std::vector<View> operands = results;
+  operands.insert(operands.end(), in.begin(), in.begin() + row.values);
+  const auto in_rows = [](const Loops& l) {
+    return l.size.size() < 3 && (l.size.empty() || std::all_of(l.stride.back().begin(), l.stride.back().end(),
+                                                               [](auto stride) { return stride == 1; }));
+  };
+  Loops loops = merged_axes(out.shape, operands);
+  const bool direct = in_rows(loops);
+  if (!direct) {  // gaps, or more than rows of elements: through dense ones
+    for (std::size_t k = 0; k < operands.size(); ++k)
+      operands[k] = k < results.size() ? emit_.scratch(out.dtype, out.shape) : dense(operands[k]);
+    loops = merged_axes(out.shape, operands);
+  }
+  UpdateParams params;
+  const bool rows = loops.size.size() == 2;
+  params.rows = rows ? loops.size[0] : 1;
+  params.cols = loops.size.empty() ? 1 : loops.size.back();
+  for (std::size_t k = 0; rows && k < operands.size(); ++k) params.row_stride[k] = loops.stride[0][k];
+  const std::vector<View> made(operands.begin(), operands.begin() + row.result_count);
+  operands.insert(operands.end(), in.begin() + row.values, in.end());
+  call(find_update(row_number, out.dtype, target()), params, operands, row.name.data());
+  for (std::size_t k = 0; !direct && k < results.size(); ++k) copy(results[k], made[k]);
+}
+
+void Chooser::reduce() {
+  const auto& [out, accumulate] = work_.out[0];
+  const View& in = work_.in[0];
   Dims axes;
   Strides out_strides;
   if (in.shape.rank() != out.shape.rank()) {  // flat rows
     axes = {0};
   } else {
-    for (auto a : n.attrs.ints) axes.push_back(a);
+    axes = ir::list_of(node_.attrs);
     for (int i = 0; i < out.shape.rank(); ++i)
       if (!axes.contains(i)) out_strides.push_back(out.strides[i]);
   }
-  ReduceCall call{};
-  call.params = make_reduce(in.shape, in.strides, axes, out_strides, accumulate);
-  call.kernel = find_reduce(kinds[static_cast<int>(n.op) - static_cast<int>(Op::reduce_sum)], in.dtype, emit_.target());
-  emit_.call(run_reduce, call, {out, in}, ir::definition(n.op).name.data());
+  ReduceCall made{};
+  made.params = make_reduce(in.shape, in.strides, axes, out_strides, accumulate);
+  made.kernel = find_reduce(reduce_of(node_.op), in.dtype, target());
+  call(run_reduce, made, {out, in}, name());
 }
 
-void Lowering::lower_lane_sum(int id, int axis, const View& out) {
-  const int total = graph_[id].inputs[0];
-  const auto& place = schedule_.place[static_cast<std::size_t>(total)];
-  const plan::Region& from =
-      schedule_.phases[static_cast<std::size_t>(place.phase)].regions[static_cast<std::size_t>(place.region)];
-  View parts = homes_.partial[static_cast<std::size_t>(total)];
-  parts.base = kPartials;
-  if (axis != kOnce) parts = rows_of(parts, axis);
-  SumLanesCall call{};
-  call.kernel = find_sum_lanes(out.dtype, emit_.target());
-  call.params.lanes = from.lanes();
-  call.params.lane_stride = homes_.lane_bytes / out.elem();
-  parts.offset += from.first_lane * call.params.lane_stride * out.elem();
-  call.count = out.count();
-  emit_.call(run_sum_lanes, call, {out, parts}, "lane_sum");
+void Chooser::lane_sum() {
+  const View& out = work_.out[0].view;
+  SumLanesCall sum{};
+  sum.kernel = find_sum_lanes(out.dtype, target());
+  sum.params.lanes = work_.lanes;
+  sum.params.lane_stride = work_.lane_bytes / out.elem();
+  sum.count = out.count();
+  call(run_sum_lanes, sum, {out, work_.in[0]}, "lane_sum");
 }
 
-void Lowering::lower_concat(int id, const View& out, const std::vector<View>& in) {
-  const int axis = static_cast<int>(graph_[id].attrs.ints[0]);
-  View part = out;
-  for (const View& v : in) {
+void Chooser::concat() {
+  const int axis = static_cast<int>(node_.attrs.ints[0]);
+  View part = work_.out[0].view;
+  for (const View& v : work_.in) {
     part.shape[axis] = v.shape[axis];
     if (v.count() > 0) copy(part, v);
     part.offset += v.shape[axis] * part.strides[axis] * part.elem();
   }
 }
 
-void Lowering::lower_pad(int id, const View& out, const View& in) {
-  const Node& n = graph_[id];
+void Chooser::pad() {
+  const View &out = work_.out[0].view, &in = work_.in[0];
   union {
     float f32;
     double f64;
     std::int32_t i32;
     std::uint8_t u8;
   } value{};
-  const double v = n.attrs.reals[0];
+  const ir::Pad around = ir::Pad::of(node_.attrs, out.shape.rank());
+  const double v = around.value;
   switch (out.dtype) {
     case DType::f32:
       value.f32 = static_cast<float>(v);
@@ -265,18 +291,19 @@ void Lowering::lower_pad(int id, const View& out, const View& in) {
       break;
   }
   const FillParams fill = make_fill(out.shape, out.strides, static_cast<int>(out.elem()), &value);
-  emit_.call(find_fill(fill, emit_.target()), fill, {out}, "fill");
+  call(find_fill(fill, target()), fill, {out}, "fill");
   View inner = out;
   inner.shape = in.shape;
   for (int i = 0; i < in.shape.rank(); ++i)
-    if (in.shape[i] != out.shape[i])
-      inner.offset += n.attrs.ints[static_cast<std::size_t>(i)] * out.strides[i] * out.elem();
+    if (in.shape[i] != out.shape[i]) inner.offset += around.before[i] * out.strides[i] * out.elem();
   if (in.count() > 0) copy(inner, in);
 }
 
-void Lowering::lower_index(int id, const View& to, const std::vector<View>& in, bool accumulate) {
-  const Node& n = graph_[id];
-  const Target t = emit_.target();
+void Chooser::index() {
+  const auto& [to, accumulate] = work_.out[0];
+  const std::vector<View>& in = work_.in;
+  const ir::Node& n = node_;
+  const Target t = target();
   const View out = to.dense() ? to : emit_.scratch(to.dtype, to.shape);
   auto around = [](const Shape& shape, int axis, IndexParams& p) {
     for (int i = 0; i < axis; ++i) p.outer *= shape[i];
@@ -290,40 +317,40 @@ void Lowering::lower_index(int id, const View& to, const std::vector<View>& in, 
     case Op::gather:
       around(in[0].shape, axis, p);
       p.count = in[1].count();
-      emit_.call(find_gather(out.dtype, t), p, {out, dense(in[0]), dense(in[1])}, "gather");
+      call(find_gather(out.dtype, t), p, {out, dense(in[0]), dense(in[1])}, "gather");
       break;
     case Op::scatter_add:
       around(out.shape, axis, p);
       p.count = in[1].count();
       copy(out, in[0]);
-      emit_.call(find_scatter_add(out.dtype, t), p, {out, dense(in[2]), dense(in[1])}, "scatter_add");
+      call(find_scatter_add(out.dtype, t), p, {out, dense(in[2]), dense(in[1])}, "scatter_add");
       break;
     case Op::take_along:
       around(in[0].shape, axis, p);
       p.count = in[1].shape[axis];
-      emit_.call(find_take_along(out.dtype, t), p, {out, dense(in[0]), dense(in[1])}, "take_along");
+      call(find_take_along(out.dtype, t), p, {out, dense(in[0]), dense(in[1])}, "take_along");
       break;
     case Op::put_along:
       around(out.shape, axis, p);
       p.count = in[0].shape[axis];
       p.clear = true;
-      emit_.call(find_put_along_add(out.dtype, t), p, {out, dense(in[1]), dense(in[0])}, "put_along");
+      call(find_put_along_add(out.dtype, t), p, {out, dense(in[1]), dense(in[0])}, "put_along");
       break;
     case Op::one_hot: {
       const OneHotParams o{in[0].count(), n.attrs.ints[0]};
-      emit_.call(find_one_hot(out.dtype, t), o, {out, dense(in[0])}, "one_hot");
+      call(find_one_hot(out.dtype, t), o, {out, dense(in[0])}, "one_hot");
       break;
     }
     case Op::embedding_sum: {
       const auto terms = in[1].shape.back();
       const EmbeddingParams e{terms ? in[1].count() / terms : out.count() / std::max<std::int64_t>(out.shape.back(), 1),
                               terms, in[0].shape[0], in[0].shape[1], false};
-      emit_.call(find_embedding_sum(out.dtype, t), e, {out, dense(in[0]), dense(in[1])}, "embedding_sum");
+      call(find_embedding_sum(out.dtype, t), e, {out, dense(in[0]), dense(in[1])}, "embedding_sum");
       break;
     }
     case Op::embedding_grad: {
       const EmbeddingParams e{in[0].shape[0], in[0].shape[1], out.shape[0], out.shape[1], !accumulate};
-      emit_.call(find_embedding_scatter(out.dtype, t), e, {out, dense(in[1]), dense(in[0])}, "embedding_grad");
+      call(find_embedding_scatter(out.dtype, t), e, {out, dense(in[1]), dense(in[0])}, "embedding_grad");
       break;
     }
     default:
@@ -332,20 +359,22 @@ void Lowering::lower_index(int id, const View& to, const std::vector<View>& in, 
   if (!to.dense()) copy(to, out);
 }
 
-void Lowering::lower_window(int id, const View& to, const std::vector<View>& in) {
-  const Node& n = graph_[id];
-  const Target t = emit_.target();
-  const auto& i = n.attrs.ints;
+void Chooser::window() {
+  const View& to = work_.out[0].view;
+  const std::vector<View>& in = work_.in;
+  const ir::Node& n = node_;
+  const Target t = target();
+  const Window w = ir::window_of(n.attrs);
   const View out = to.dense() ? to : emit_.scratch(to.dtype, to.shape);
   WindowParams p;
-  p.kernel_h = i[0];
-  p.kernel_w = i[1];
-  p.stride_h = i[2];
-  p.stride_w = i[3];
-  p.dilation_h = i[4];
-  p.dilation_w = i[5];
-  p.pad_top = i[6];
-  p.pad_left = i[8];
+  p.kernel_h = w.height;
+  p.kernel_w = w.width;
+  p.stride_h = w.stride_h;
+  p.stride_w = w.stride_w;
+  p.dilation_h = w.dilation_h;
+  p.dilation_w = w.dilation_w;
+  p.pad_top = w.pad_top;
+  p.pad_left = w.pad_left;
   const Shape& image = n.op == Op::fold || n.op == Op::max_pool_scatter ? out.shape : in[0].shape;
   const Shape& grid = n.op == Op::fold ? in[0].shape : n.op == Op::max_pool_scatter ? in[1].shape : out.shape;
   p.batch = image[0];
@@ -356,21 +385,20 @@ void Lowering::lower_window(int id, const View& to, const std::vector<View>& in)
   p.out_w = grid[2];
   switch (n.op) {
     case Op::unfold:
-      emit_.call(find_unfold(out.dtype, t), with_dense_columns(p), {out, dense(in[0])}, "unfold");
+      call(find_unfold(out.dtype, t), with_dense_columns(p), {out, dense(in[0])}, "unfold");
       break;
     case Op::fold:
-      emit_.call(find_fold(out.dtype, t), with_dense_columns(p), {out, dense(in[0])}, "fold");
+      call(find_fold(out.dtype, t), with_dense_columns(p), {out, dense(in[0])}, "fold");
       break;
     case Op::max_pool_pick:
       if (n.inputs[0] == n.inputs[1])
-        emit_.call(find_max_pool(out.dtype, t), with_dense_pool(p), {out, dense(in[0])}, "max_pool");
+        call(find_max_pool(out.dtype, t), with_dense_pool(p), {out, dense(in[0])}, "max_pool");
       else
-        emit_.call(find_max_pool_pick(out.dtype, t), with_dense_pool(p), {out, dense(in[0]), dense(in[1])},
-                   "max_pool_pick");
+        call(find_max_pool_pick(out.dtype, t), with_dense_pool(p), {out, dense(in[0]), dense(in[1])}, "max_pool_pick");
       break;
     default:
-      emit_.call(find_max_pool_scatter(out.dtype, t), with_dense_pool(p), {out, dense(in[0]), dense(in[1])},
-                 "max_pool_scatter");
+      call(find_max_pool_scatter(out.dtype, t), with_dense_pool(p), {out, dense(in[0]), dense(in[1])},
+           "max_pool_scatter");
   }
   if (!to.dense()) copy(to, out);
 }
@@ -397,10 +425,11 @@ Around around_axis(const Shape& whole, const Shape& strip, int axis) {
 
 }  // namespace
 
-void Lowering::lower_random(int id, int axis, const View& to, const View& counter) {
-  const Node& n = graph_[id];
+void Chooser::random() {
+  const View &to = work_.out[0].view, &counter = work_.in[0];
+  const ir::Node& n = node_;
   const View out = to.dense() ? to : emit_.scratch(to.dtype, to.shape);
-  const Around a = around_axis(n.spec.shape, to.shape, axis);
+  const Around a = around_axis(n.spec.shape, to.shape, work_.cut.is_along() ? work_.cut.axis() : -1);
   RandomParams p;
   p.seed = static_cast<std::uint64_t>(n.attrs.ints[0]);
   p.stream = static_cast<std::uint32_t>(n.attrs.ints[1]);
@@ -412,21 +441,21 @@ void Lowering::lower_random(int id, int axis, const View& to, const View& counte
   const auto kind = n.attrs.text == "uniform"  ? Distribution::uniform
                     : n.attrs.text == "normal" ? Distribution::normal
                                                : Distribution::bernoulli;
-  emit_.call(find_random(kind, out.dtype, emit_.target()), p, {out, counter}, "random");
+  call(find_random(kind, out.dtype, target()), p, {out, counter}, "random");
   if (!to.dense()) copy(to, out);
 }
 
-void Lowering::lower_iota(int id, int axis, const View& to) {
-  const Node& n = graph_[id];
+void Chooser::iota() {
+  const View& to = work_.out[0].view;
   const View out = to.dense() ? to : emit_.scratch(to.dtype, to.shape);
-  const int counted = static_cast<int>(n.attrs.ints[0]);
+  const int counted = static_cast<int>(node_.attrs.ints[0]);
   const Around a = around_axis(to.shape, to.shape, counted);
   IotaParams p;
   p.outer = a.outer;
   p.rows = a.rows;
   p.inner = a.inner;
-  p.strip_axis = axis == counted;
-  emit_.call(find_iota(out.dtype, emit_.target()), p, {out}, "iota");
+  p.strip_axis = work_.cut == plan::Cut::along(counted);
+  call(find_iota(out.dtype, target()), p, {out}, "iota");
   if (!to.dense()) copy(to, out);
 }
 

@@ -7,13 +7,13 @@
 #include <memory>
 #include <vector>
 
-#include "backend/cpu/program.h"
+#include "lower/program.h"
 
-namespace wr::cpu {
+namespace wr::backend {
 
 class Recorder {
  public:
-  explicit Recorder(const Program& program);
+  explicit Recorder(const lower::Program& program);
 
   // ---- while running ------------------------------------------------------------------------------------------------
   /// Begins a run; true if it is to be recorded in full.
@@ -56,10 +56,10 @@ class Recorder {
 
   /// Adds up what has been recorded and not yet been added up.
   void settle() noexcept;
-  const Sum& call(int lane, std::size_t code, std::size_t instr) const {
-    return sums_[static_cast<std::size_t>(lane) * calls_ + code_begin_[code] + instr];
+  const Sum& call(int lane, std::size_t code, std::size_t number) const {
+    return sums_[static_cast<std::size_t>(lane) * calls_ + code_begin_[code] + number];
   }
-  const Sum& commit(std::size_t instr) const { return commit_sums_[instr]; }
+  const Sum& commit(std::size_t number) const { return commit_sums_[number]; }
   const std::vector<Member>& members() const { return members_; }
   std::uint64_t count() const { return count_; }     // all runs
   const Sum& runs() const { return runs_; }          // those that were timed
@@ -87,7 +87,7 @@ class Recorder {
   void choose_rate() noexcept;
   double cost_ns() const noexcept;
 
-  const Program& program_;
+  const lower::Program& program_;
   std::size_t lanes_, phases_;
   std::size_t calls_ = 0;    // of all codes
   std::size_t length_ = 0;   // times a recorded run has
@@ -113,4 +113,4 @@ class Recorder {
   } statm_;
 };
 
-}  // namespace wr::cpu
+}  // namespace wr::backend

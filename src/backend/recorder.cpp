@@ -1,4 +1,5 @@
-#include "backend/cpu/recorder.h"
+// Times of calls: written down while running, added up between runs.
+#include "backend/recorder.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -9,7 +10,10 @@
 #include "base/buffer.h"
 #include "base/ticks.h"
 
-namespace wr::cpu {
+namespace wr::backend {
+
+using lower::Piece;
+
 namespace {
 
 constexpr std::size_t kKeptBytes = 4 << 20;  // for the times of kept runs
@@ -28,11 +32,11 @@ Recorder::CloseFile::~CloseFile() {
   if (descriptor >= 0) close(descriptor);
 }
 
-Recorder::Recorder(const Program& program)
+Recorder::Recorder(const lower::Program& program)
     : program_(program), lanes_(static_cast<std::size_t>(program.lanes)), phases_(program.pieces.size()) {
-  for (const Code& code : program.codes) {
+  for (const lower::Code& code : program.codes) {
     code_begin_.push_back(calls_);
-    calls_ += code.instrs.size();
+    calls_ += code.calls.size();
   }
   offset_.resize(phases_ * lanes_);
   for (std::size_t lane = 0; lane < lanes_; ++lane) {
@@ -40,17 +44,17 @@ Recorder::Recorder(const Program& program)
       offset_[phase * lanes_ + lane] = length_;
       length_ += 1;
       for (const Piece& piece : program.pieces[phase][lane])
-        length_ += program.codes[static_cast<std::size_t>(piece.code)].instrs.size();
+        length_ += program.codes[static_cast<std::size_t>(piece.code)].calls.size();
     }
     length_ = rounded(length_);
   }
   commits_ = length_;
-  length_ = rounded(length_ + 1 + program.commits.size());
+  length_ = rounded(length_ + 1 + program.commits.calls.size());
   const std::size_t kept = std::clamp<std::size_t>(kKeptBytes / (length_ * sizeof(std::uint64_t)), 2, kMaxKept);
   times_.assign(kept * length_, 0);
   marks_.resize(kept);
   sums_.resize(lanes_ * calls_);
-  commit_sums_.resize(program.commits.size());
+  commit_sums_.resize(program.commits.calls.size());
   members_.resize(lanes_);
   for (Member& m : members_) {
     m.barrier.assign(phases_, 0);
@@ -122,7 +126,7 @@ void Recorder::add_lanes(const Mark& mark, const std::uint64_t* times) noexcept 
         for (const Piece& piece : program_.pieces[phase][static_cast<std::size_t>(lane)]) {
           const auto code = static_cast<std::size_t>(piece.code);
           Sum* sum = sums + code_begin_[code];
-          for (std::size_t i = 0, n = program_.codes[code].instrs.size(); i < n; ++i, ++t) sum[i].add(t[1] - t[0]);
+          for (std::size_t i = 0, n = program_.codes[code].calls.size(); i < n; ++i, ++t) sum[i].add(t[1] - t[0]);
         }
         const std::uint64_t worked = *t - times[offset(phase, lane)];
         member.busy += worked;
@@ -187,4 +191,4 @@ std::size_t Recorder::bytes() const {
          kMemorySamples * sizeof(MemorySample);
 }
 
-}  // namespace wr::cpu
+}  // namespace wr::backend

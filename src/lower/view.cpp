@@ -1,7 +1,9 @@
 // Views: other ways to address the same elements.
-#include "backend/cpu/emit.h"
+#include "lower/view.h"
 
-namespace wr::cpu {
+#include "ir/attributes.h"
+
+namespace wr::lower {
 
 using ir::Op;
 
@@ -69,7 +71,6 @@ bool can_reshape(const View& v, const Shape& shape) {
 }
 
 View view_through(const ir::Node& op, View v, const Shape& shape) {
-  const auto& ints = op.attrs.ints;
   const int rank = shape.rank();
   const View of = v;
   switch (op.op) {
@@ -77,20 +78,23 @@ View view_through(const ir::Node& op, View v, const Shape& shape) {
       if (!reshape_strides(of, shape, v.strides))
         throw Error("internal: a reshape of elements that do not lie together");
       break;
-    case Op::permute:
-      for (int j = 0; j < rank; ++j) v.strides[j] = of.strides[static_cast<int>(ints[static_cast<std::size_t>(j)])];
+    case Op::permute: {
+      const Dims order = ir::list_of(op.attrs);
+      for (int j = 0; j < rank; ++j) v.strides[j] = of.strides[static_cast<int>(order[j])];
       break;
+    }
     case Op::broadcast:
       for (int i = 0; i < rank; ++i)
         if (of.shape[i] != shape[i]) v.strides[i] = 0;
       break;
-    case Op::slice:
+    case Op::slice: {
+      const ir::Slice slice = ir::Slice::of(op.attrs, rank);
       for (int i = 0; i < rank; ++i) {
-        const auto at = static_cast<std::size_t>(i), r = static_cast<std::size_t>(rank);
-        v.offset += ints[at] * of.strides[i] * v.elem();
-        v.strides[i] *= ints[2 * r + at];
+        v.offset += slice.starts[i] * of.strides[i] * v.elem();
+        v.strides[i] *= slice.steps[i];
       }
       break;
+    }
     default:
       break;
   }
@@ -98,4 +102,4 @@ View view_through(const ir::Node& op, View v, const Shape& shape) {
   return v;
 }
 
-}  // namespace wr::cpu
+}  // namespace wr::lower

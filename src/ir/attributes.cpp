@@ -1,0 +1,94 @@
+// Attributes, written and read.
+#include "ir/attributes.h"
+
+namespace wr::ir {
+namespace {
+
+/// Part `index` of a list of several lists of `rank` numbers.
+Dims part_of(const Attrs& attrs, int index, int rank) {
+  return Dims(std::span(attrs.ints).subspan(static_cast<std::size_t>(index * rank), static_cast<std::size_t>(rank)));
+}
+
+std::vector<std::int64_t> joined(std::initializer_list<Dims> parts) {
+  std::vector<std::int64_t> ints;
+  for (const Dims& part : parts) ints.insert(ints.end(), part.begin(), part.end());
+  return ints;
+}
+
+}  // namespace
+
+Attrs attrs_of(const Dims& list) { return {joined({list}), {}, {}}; }
+
+Slice Slice::of(const Attrs& attrs, int rank) {
+  if (attrs.ints.size() != static_cast<std::size_t>(3 * rank))
+    throw Error("expected " + std::to_string(3 * rank) + " integer attributes, got " +
+                std::to_string(attrs.ints.size()));
+  return {part_of(attrs, 0, rank), part_of(attrs, 1, rank), part_of(attrs, 2, rank)};
+}
+
+Attrs Slice::attrs() const { return {joined({starts, counts, steps}), {}, {}}; }
+
+Pad Pad::of(const Attrs& attrs, int rank) {
+  if (attrs.ints.size() != static_cast<std::size_t>(2 * rank) || attrs.reals.size() != 1)
+    throw Error("needs " + std::to_string(rank) + " sizes before and after, got " + std::to_string(attrs.ints.size()) +
+                " numbers");
+  return {part_of(attrs, 0, rank), part_of(attrs, 1, rank), attrs.reals[0]};
+}
+
+Attrs Pad::attrs() const { return {joined({before, after}), {value}, {}}; }
+
+Window window_of(const Attrs& attrs) {
+  const auto& i = attrs.ints;
+  return {i[0], i[1], i[2], i[3], i[4], i[5], i[6], i[7], i[8], i[9]};
+}
+
+Attrs attrs_of(const Window& w) {
+  return {{w.height, w.width, w.stride_h, w.stride_w, w.dilation_h, w.dilation_w, w.pad_top, w.pad_bottom, w.pad_left,
+           w.pad_right},
+          {},
+          {}};
+}
+
+Attrs attrs_of(const Window& window, std::int64_t image_height, std::int64_t image_width) {
+  std::vector<std::int64_t> ints = attrs_of(window).ints;
+  ints.push_back(image_height);
+  ints.push_back(image_width);
+  return {std::move(ints), {}, {}};
+}
+
+ImageSize image_of(const Attrs& fold) { return {fold.ints[kWindowNumbers], fold.ints[kWindowNumbers + 1]}; }
+
+Labels Labels::of(std::string_view spec) {
+  Labels labels{{""}, {}};
+  const auto arrow = spec.find("->");
+  for (char c : spec.substr(0, arrow)) {
+    if (c == ',')
+      labels.operands.emplace_back();
+    else
+      labels.operands.back() += c;
+  }
+  if (arrow != std::string_view::npos) labels.result = spec.substr(arrow + 2);
+  return labels;
+}
+
+std::string Labels::text() const {
+  std::string out;
+  for (const std::string& operand : operands) (out += &operand == &operands[0] ? "" : ",") += operand;
+  return out + "->" + result;
+}
+
+int Labels::holders(char label) const {
+  int n = 0;
+  for (const std::string& operand : operands) n += operand.find(label) != std::string::npos;
+  return n;
+}
+
+std::string Labels::all() const {
+  std::string all;
+  for (const std::string& operand : operands)
+    for (char c : operand)
+      if (all.find(c) == std::string::npos) all += c;
+  return all;
+}
+
+}  // namespace wr::ir

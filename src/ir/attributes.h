@@ -1,0 +1,59 @@
+// What the numbers and texts of nodes mean: the one place where they are written and read. Reading expects attributes
+// that the op's infer has accepted.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/op.h"
+
+namespace wr::ir {
+
+/// Sizes (reshape, broadcast), an order of axes (permute) or axes (reductions) as they stand in ints.
+Attrs attrs_of(const Dims& list);
+inline Dims list_of(const Attrs& attrs) { return Dims(std::span(attrs.ints)); }
+
+/// Of slice: along each axis, `counts` elements from `starts`, `steps` apart.
+struct Slice {
+  Dims starts, counts, steps;
+
+  /// Throws Error if there are not three numbers an axis.
+  static Slice of(const Attrs& attrs, int rank);
+  Attrs attrs() const;
+};
+
+/// Of pad: so many elements of a value before and after each axis.
+struct Pad {
+  Dims before, after;
+  double value = 0;
+
+  /// Throws Error if there are not two numbers an axis and a value.
+  static Pad of(const Attrs& attrs, int rank);
+  Attrs attrs() const;
+};
+
+/// Of unfold, max_pool_pick and max_pool_scatter; of fold with the size of the image behind it.
+inline constexpr std::size_t kWindowNumbers = 10;
+Window window_of(const Attrs& attrs);
+Attrs attrs_of(const Window& window);
+Attrs attrs_of(const Window& window, std::int64_t image_height, std::int64_t image_width);
+struct ImageSize {
+  std::int64_t height, width;
+};
+ImageSize image_of(const Attrs& fold);
+
+/// Of einsum: "bi,io->bo", taken apart.
+struct Labels {
+  std::vector<std::string> operands;
+  std::string result;
+
+  static Labels of(std::string_view spec);
+  std::string text() const;
+  /// How many operands have the label.
+  int holders(char label) const;
+  /// Every label once, in the order of the operands.
+  std::string all() const;
+};
+
+}  // namespace wr::ir

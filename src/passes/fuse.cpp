@@ -1,0 +1,168 @@
+// Ops that walk over the same values become one op with several results: the two gradients of a gate layer, and the
+// updates of parameters as updates.def lists them. The last pass: nothing is differentiated or simplified after it.
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "ops/update.h"
+#include "passes/passes.h"
+#include "passes/pattern.h"
+#include "passes/rewrite.h"
+
+namespace wr::passes {
+namespace {
+
+// ---- updates ----------------------------------------------------------------------------------------------------
+
+/// A row of updates.def, read.
+struct UpdateRule {
+  Op op;
+  std::size_t values, operands;
+  std::vector<Pattern> results;
+  std::ptrdiff_t ops;  // of the results
+};
+
+const std::vector<UpdateRule>& update_rules() {
+  static const auto rules = [] {
+    std::vector<UpdateRule> list;
+    for (const ops::UpdateRow& row : ops::update_rows())
+      list.push_back({ir::find_op(row.name)->op, static_cast<std::size_t>(row.values),
+                      static_cast<std::size_t>(row.values + row.numbers), read_patterns(row.operands, row.results),
+                      std::count(row.results.begin(), row.results.end(), '(')});
+    // Those of most ops first: what a small one calls a parameter or a velocity may be made by ops of a large one.
+    std::stable_sort(list.begin(), list.end(), [](auto& a, auto& b) { return a.ops > b.ops; });
+    return list;
+  }();
+  return rules;
+}
+
+/// What stands for a row in a graph.
+struct FoundUpdate {
+  Op op;
+  std::vector<int> operands, results;
+};
+
+class UpdateFinder {
+ public:
+  explicit UpdateFinder(const Graph& graph) : graph_(graph) {}
+
+  std::optional<FoundUpdate> at(int id) {
+    for (const UpdateRule& rule : update_rules()) {
+      bound_.fill(-1);
+      inside_.clear();
+      if (!match(rule.results[0], id) || !fits(rule, id)) continue;
+      FoundUpdate found{rule.op, {bound_.begin(), bound_.begin() + static_cast<std::ptrdiff_t>(rule.operands)}, {id}};
+      for (std::size_t k = 1; k < rule.results.size(); ++k)
+        if (const int result = inside(rule.results[k]); result >= 0 && readable_from(result, id))
+          found.results.push_back(result);
+      if (found.results.size() == rule.results.size()) return found;
+    }
+    return {};
+  }
+
+ private:
+  bool match(const Pattern& pattern, int id) {
+    if (pattern.kind != Pattern::Kind::op) {
+      int& known = bound_[static_cast<std::size_t>(pattern.variable)];
+      if (known < 0) known = id;
+      return known == id;
+    }
+    const Node& node = graph_[id];
+    if (node.op != pattern.op) return false;
+    inside_.push_back(id);
+    const auto before = bound_;
+    const auto operands = [&](bool swapped) {
+      for (std::size_t i = 0; i < pattern.operands.size(); ++i)
+        if (!match(pattern.operands[i], node.inputs[swapped ? 1 - i : i])) return false;
+      return true;
+    };
+    if (operands(false)) return true;
+    bound_ = before;
+    return is_commutative(node.op) && operands(true);
+  }
+
+  /// Values like the result, numbers of one element.
+  bool fits(const UpdateRule& rule, int id) const {
+    const Spec& spec = graph_[id].spec;
+    if (!is_floating(spec.dtype)) return false;
+    for (std::size_t k = 0; k < rule.operands; ++k) {
+      const Spec& operand = graph_[bound_[k]].spec;
+      if (k < rule.values ? !(operand == spec) : operand.dtype != spec.dtype || operand.shape.count() != 1)
+        return false;
+    }
+    return true;
+  }
+
+  /// The node inside the first result that the pattern describes.
+  int inside(const Pattern& pattern) {
+    for (int id : std::vector<int>(inside_)) {
+      const auto before = bound_;
+      const bool same = match(pattern, id) && bound_ == before;
+      bound_ = before;
+      if (same) return id;
+    }
+    return -1;
+  }
+
+  /// The result comes into being with the first one, at `root`: nobody else may have read it before.
+  bool readable_from(int result, int root) const {
+    for (int id = result + 1; id < root; ++id)
+      if (const auto& in = graph_[id].inputs; std::find(in.begin(), in.end(), result) != in.end())
+        if (std::find(inside_.begin(), inside_.end(), id) == inside_.end()) return false;
+    return true;
+  }
+
+  const Graph& graph_;
+  std::array<int, kMaxVariables> bound_{};
+  std::vector<int> inside_;  // nodes that the pattern's ops have met
+};
+
+// ---- gates ------------------------------------------------------------------------------------------------------
+
+/// The two gradients of a gate layer: of each pair the node of the first, by that of the second, which comes later.
+std::map<int, int> gate_gradients(const Graph& graph) {
+  std::map<std::pair<int, int>, std::vector<int>> by_wires;  // by x and g
+  std::map<int, int> pairs;
+  for (int id = 0; id < graph.size(); ++id) {
+    const Node& node = graph[id];
+    if (node.op == Op::gates_grad_x) by_wires[{node.inputs[0], node.inputs[2]}].push_back(id);
+    if (node.op != Op::gates_grad_coefficients) continue;
+    for (int first : by_wires[{node.inputs[0], node.inputs[1]}])
+      if (graph[first].attrs == node.attrs && graph[first].copy == node.copy) pairs.emplace(id, first);
+  }
+  return pairs;
+}
+
+}  // namespace
+
+std::shared_ptr<Graph> fuse(const Graph& graph) {
+  const std::map<int, int> gates = gate_gradients(graph);
+  std::vector<bool> both(static_cast<std::size_t>(graph.size()), false);
+  for (auto [second, first] : gates) both[static_cast<std::size_t>(first)] = true;
+  UpdateFinder updates(graph);
+  Rewriter rewriter(graph);
+  const auto mapped = [&](const std::vector<int>& ids) {
+    std::vector<int> list;
+    for (int id : ids) list.push_back(rewriter.mapped(id));
+    return list;
+  };
+  for (int id = 0; id < graph.size(); ++id) {
+    if (graph[id].op == Op::input) continue;
+    rewriter.enter(id);
+    if (both[static_cast<std::size_t>(id)]) {
+      rewriter.map(id, rewriter.add(Op::gates_grad, mapped(graph[id].inputs), graph[id].attrs));
+    } else if (const auto pair = gates.find(id); pair != gates.end()) {
+      rewriter.map(id, rewriter.add(Op::result, {rewriter.mapped(pair->second)}, {{1}, {}, {}}));
+    } else if (const auto update = updates.at(id)) {
+      const int made = rewriter.add(update->op, mapped(update->operands));
+      rewriter.map(id, made);
+      for (std::size_t k = 1; k < update->results.size(); ++k)
+        rewriter.map(update->results[k], rewriter.add(Op::result, {made}, {{static_cast<std::int64_t>(k)}, {}, {}}));
+    } else {
+      rewriter.map(id, rewriter.copy(id));
+    }
+  }
+  return rewriter.finish();
+}
+
+}  // namespace wr::passes
