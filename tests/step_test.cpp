@@ -35,6 +35,40 @@ TEST(Step, SeveralStepsShareTheirStates) {
   EXPECT_EQ(numbers(act(x)[0]), (Doubles{23, 340}));
 }
 
+TEST(Step, AStateMayBecomeAnyFunctionOfItself) {
+  // Ops that need more than one element of the old value for one of the new cannot write over it.
+  std::vector<float> values(64 * 64);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i * 37) % 11) - 5;
+  const Array old = Array::from(values, {64, 64});
+  std::vector<std::int32_t> backwards;
+  Wiring wiring;
+  for (std::int32_t i = 0; i < 64; ++i) {
+    backwards.push_back(63 - i);
+    wiring.push_back({63 - i, i / 2});
+  }
+  const Tensor reversed_columns = broadcast_to(Tensor(Array::from(backwards, {1, 64})), {64, 64});
+  const std::vector<std::function<Tensor(const Tensor&, const Tensor&)>> functions{
+      [](const Tensor& s, const Tensor& w) { return matmul(s, w); },
+      [](const Tensor& s, const Tensor& w) { return matmul_nt(w, s); },
+      [](const Tensor& s, const Tensor&) {
+        return permute(s, {1, 0});
+      },
+      [](const Tensor& s, const Tensor& w) { return s * w + sum(s, 1, Keep::yes); },
+      [&](const Tensor& s, const Tensor& w) { return gates(s, slice(w, 1, 0, 4), wiring); },
+      [&](const Tensor& s, const Tensor&) { return take_along(s, eval(reversed_columns), 1); },
+      [&](const Tensor& s, const Tensor&) { return gather(s, Array::from(backwards, {64}), 0); }};
+  for (int lanes : {1, 2, 3})
+    for (std::size_t k = 0; k < functions.size(); ++k) {
+      State s(old, "s");
+      Step step = compile(
+          with(1, lanes), [&](const Tensor& w) { s.assign(functions[k](s, w)); }, f32(64, 64));
+      step(old);
+      EXPECT_EQ(numbers(s.value()), numbers(eval(functions[k](Tensor(old), Tensor(old)))))
+          << "function " << k << ", " << lanes << " lanes\n"
+          << step.describe();
+    }
+}
+
 TEST(Step, SetAndValueCopy) {
   State s(Array::from<float>({1, 2}), "s");
   Step twice = compile([&] { s.assign(s * 2); });

@@ -9,6 +9,13 @@
 
 namespace wr::plan {
 
+/// Does an element of the result need one element of each operand, no others? Then the result may stand where an
+/// operand stood.
+inline bool is_by_element(ir::Op op) {
+  const ir::Traits& traits = ir::definition(op).traits;
+  return traits.sweep && !traits.reduction;
+}
+
 class Draft {
  public:
   explicit Draft(Fusion fusion) : fusion_(fusion) {}

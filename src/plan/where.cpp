@@ -210,8 +210,7 @@ bool Where::fits_flat(const Node& n) {
   const auto long_axes = std::count_if(n.spec.shape.begin(), n.spec.shape.end(), [](auto size) { return size > 1; });
   if (long_axes < 2) return false;  // one axis: rows are elements anyway
   if (n.op == Op::reshape || n.op == Op::lane_sum) return true;
-  const ir::Traits& traits = ir::definition(n.op).traits;
-  if (!traits.sweep || traits.reduction) return false;
+  if (!is_by_element(n.op)) return false;
   for (int in : n.inputs)
     if (!(draft_.node(in).spec.shape == n.spec.shape) && draft_.node(in).spec.shape.count() != 1) return false;
   return true;
