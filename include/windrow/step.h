@@ -29,6 +29,9 @@ struct CompileOptions {
   /// The machine to plan for: "sapphire", "zen3", "desktop", "pi4", or a file with a description; empty:
   /// WINDROW_MACHINE, else this one. The same machine and target give the same plan and the same bits anywhere.
   std::string machine = {};
+  /// Times the few plans that are estimated to be fastest, on memory of its own, and takes the fastest; remembered for
+  /// the next compilation of the same step on the same machine. Off, WINDROW_TUNE=1 does the same for a whole program.
+  bool tune = false;
 };
 
 /// Sizes and times of a plan, for tables and tests.

@@ -2,7 +2,8 @@
 // that is estimated to be fastest.
 #include "plan/schedule.h"
 
-#include <limits>
+#include <algorithm>
+#include <string>
 
 #include "plan/form.h"
 
@@ -28,20 +29,37 @@ std::vector<Form> forms(const AxisClasses& classes, const Options& options) {
   return list;
 }
 
+std::string name_of(const Form& f) {
+  const std::string cut = f.fusion == Fusion::none     ? "one op after the other"
+                          : f.fusion == Fusion::layers ? "layer by layer"
+                          : f.primary < 0              ? "strips along outermost axes"
+                                                       : "strips along class " + std::to_string(f.primary);
+  return cut + ", " + std::to_string(f.lanes) + (f.lanes == 1 ? " lane" : " lanes");
+}
+
 }  // namespace
 
-Schedule schedule(const ir::Graph& graph, const Options& options) {
+std::vector<Schedule> schedules(const ir::Graph& graph, const Options& options, std::size_t most) {
   const AxisClasses classes(graph, options.machine);
-  Schedule best;
-  best.estimate_ns = std::numeric_limits<double>::max();
+  std::vector<Schedule> best;
   for (const Form& f : forms(classes, options)) {
     Schedule s = form(graph, classes, f, options.machine);
     share_out(s, options);
-    if (s.estimate_ns < best.estimate_ns) best = std::move(s);
+    if (best.size() == most && s.estimate_ns >= best.back().estimate_ns) continue;
+    s.form = name_of(f);
+    s.machine = options.machine.name;
+    // A few values of a block fit L1, and a kernel's work outweighs its call.
+    s.block_bytes = static_cast<std::size_t>(options.machine.l1d / 4);
+    const auto at =
+        std::upper_bound(best.begin(), best.end(), s, [](auto& a, auto& b) { return a.estimate_ns < b.estimate_ns; });
+    best.insert(at, std::move(s));
+    if (best.size() > most) best.pop_back();
   }
-  // A few values of a block fit L1, and a kernel's work outweighs its call.
-  best.block_bytes = static_cast<std::size_t>(options.machine.l1d / 4);
   return best;
+}
+
+Schedule schedule(const ir::Graph& graph, const Options& options) {
+  return std::move(schedules(graph, options, 1).front());
 }
 
 }  // namespace wr::plan

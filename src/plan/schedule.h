@@ -69,9 +69,14 @@ struct Schedule {
   std::vector<int> states;  // state nodes, in order of Home::state's index
   std::size_t block_bytes = 0;
   double estimate_ns = 0;
+  std::string machine;  // the name of the one it is for
+  std::string form;     // how it was made, for people and for who remembers it: "strips along class 3, 2 lanes"
 };
 
+/// The one that is estimated to be fastest.
 Schedule schedule(const ir::Graph& graph, const Options& options);
+/// The best few, the best first.
+std::vector<Schedule> schedules(const ir::Graph& graph, const Options& options, std::size_t most);
 
 /// Floating-point operations of one evaluation of a node, and a rough estimate of its time on one core.
 double flops(const ir::Graph& graph, int node);

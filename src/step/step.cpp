@@ -11,6 +11,7 @@
 #include "passes/passes.h"
 #include "step/inside.h"
 #include "step/profile.h"
+#include "step/tune.h"
 
 namespace wr {
 namespace {
@@ -66,7 +67,11 @@ Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOp
 
 Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOptions& o,
                      const backend::Backend& backend)
-    : options(o), graph(std::move(optimised)), schedule(plan::schedule(*graph, {machine_of(o), o.lanes})) {
+    : options(o), graph(std::move(optimised)) {
+  const plan::Options wanted{machine_of(o), o.lanes};
+  schedule = o.tune || tune_by_environment()
+                 ? tuned(*graph, wanted, backend, o.threads ? o.threads : default_threads(), cpu::cache_folder())
+                 : plan::schedule(*graph, wanted);
   backend::expect_runnable(backend, schedule);
   executor = backend.prepare(schedule);
   const lower::Program& program = executor->program();
