@@ -86,6 +86,12 @@ TEST(UpdateKernels, MatchTheOracleOnEveryTarget) {
         }
 }
 
+TEST(UpdateRows, CountTheOpsTheyReplace) {
+  EXPECT_EQ(ops::row_of(ops::Update::sgd_update).ops, 2);   // sub, mul
+  EXPECT_EQ(ops::row_of(ops::Update::adam_update).ops, 3);  // adam_step, lerp, lerp_square
+  EXPECT_EQ(ops::row_of(ops::Update::nesterov_update).ops, 4);
+}
+
 TEST(UpdateRows, HaveAsManyOperandsAsTheySay) {
   for (const ops::UpdateRow& row : ops::update_rows()) {
     EXPECT_EQ(split(row.operands).size(), static_cast<std::size_t>(row.values + row.numbers)) << row.name;

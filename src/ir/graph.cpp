@@ -181,7 +181,7 @@ Axes axes_of_result(const Graph& graph, int id, int number) {
   const OpDef& def = definition(node.op);
   const auto specs = operand_specs(graph, node);
   const AxisMap first = def.axes(node.spec, specs, node.attrs);
-  const AxisMap other = def.further->axes(number, def.further->infer(number, specs, node.attrs), specs, node.attrs);
+  const AxisMap other = def.further->axes(number, node.spec, specs, node.attrs);
   Axes to(node.spec.shape.rank(), kWhole);
   Dims seen(node.spec.shape.rank(), 0);
   for (std::size_t k = 0; k < specs.size(); ++k)

@@ -151,7 +151,7 @@ struct Gradient {
 struct FurtherResults {
   int count;
   Spec (*infer)(int number, std::span<const Spec> in, const Attrs& attrs);
-  /// A further result may be summed over an axis that the first one is cut along, but not the other way round.
+  /// `out` is the first result's type. A further one may be summed over an axis that it is cut along, not the reverse.
   AxisMap (*axes)(int number, const Spec& out, std::span<const Spec> in, const Attrs& attrs);
 };
 

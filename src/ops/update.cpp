@@ -48,7 +48,7 @@ constexpr ir::FurtherResults kFurther{row_of(update).result_count - 1, infer_fur
 
 template <Update update>
 double update_flops(const Spec& out, std::span<const Spec>, const Attrs&) {
-  return static_cast<double>(out.shape.count()) * row_of(update).result_count;
+  return static_cast<double>(out.shape.count()) * row_of(update).ops;
 }
 
 template <Update update>

@@ -21,6 +21,7 @@ struct UpdateRow {
   std::string_view operands, results;  ///< as they are written, separated by commas
   int result_count = 0;
   int cost = 0;  ///< about how many vector instructions the formulas take
+  int ops = 0;   ///< of elementwise.def, that make up the results
 };
 
 /// The ops of elementwise.def as functions of a policy's numbers: what the rows are written in.
@@ -75,12 +76,31 @@ constexpr int total_cost(const std::array<Cost, n>& results) {
   return sum;
 }
 
+/// The other results stand inside the first.
+constexpr int ops_of_first(std::string_view results) {
+  int ops = 0, open = 0;
+  for (char c : results) {
+    if (c == ',' && open == 0) break;
+    ops += c == '(';
+    open += c == '(' ? 1 : c == ')' ? -1 : 0;
+  }
+  return ops;
+}
+
 template <Update update>
 constexpr UpdateRow make_update_row(std::string_view name, std::string_view doc, std::string_view operands,
                                     std::string_view results) {
   using F = parts::Formulas<update>;
   constexpr auto costs = F::evaluate(std::array<Cost, F::kValues + F::kNumbers>{});
-  return {name, doc, F::kValues, F::kNumbers, operands, results, static_cast<int>(costs.size()), total_cost(costs)};
+  return {name,
+          doc,
+          F::kValues,
+          F::kNumbers,
+          operands,
+          results,
+          static_cast<int>(costs.size()),
+          total_cost(costs),
+          ops_of_first(results)};
 }
 
 #define OPERANDS(...) #__VA_ARGS__

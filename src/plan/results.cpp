@@ -13,6 +13,15 @@ using ir::Op;
 
 namespace {
 
+using Users = std::vector<std::vector<int>>;  // by node; twice where a node is two operands
+
+Users users_of(const Draft& draft) {
+  Users users(static_cast<std::size_t>(draft.size()));
+  for (int id = 0; id < draft.size(); ++id)
+    for (int in : draft.node(id).inputs) users[static_cast<std::size_t>(in)].push_back(id);
+  return users;
+}
+
 /// The whole value must be readable after the node's phase.
 void need_whole(Draft& draft, int id) {
   Placement& p = draft.place(id);
@@ -32,14 +41,13 @@ bool read_by_others(Draft& draft, int state) {
 }
 
 /// Every reader of a view of a state, and of views of it, is in an earlier phase.
-bool view_is_read_before(Draft& draft, int view, int phase) {
-  for (int user = view + 1; user < draft.size(); ++user) {
+bool view_is_read_before(Draft& draft, int view, int phase, const Users& users) {
+  for (int user : users[static_cast<std::size_t>(view)]) {
     const Node& n = draft.node(user);
-    if (std::find(n.inputs.begin(), n.inputs.end(), view) == n.inputs.end()) continue;
     if (draft.place(user).phase >= phase && !ir::is_view(n.op)) return false;
     for (int shared : draft.info(user).shared_in)
       if (shared >= phase) return false;
-    if (ir::is_view(n.op) && !view_is_read_before(draft, user, phase)) return false;
+    if (ir::is_view(n.op) && !view_is_read_before(draft, user, phase, users)) return false;
   }
   return !read_by_others(draft, view);
 }
@@ -49,13 +57,13 @@ bool same_extent(Draft& draft, int a, int b) {
 }
 
 /// May the node's strips be written over the state's old value? Only if every other reader is done by then.
-bool can_overwrite(Draft& draft, int state, int id) {
-  for (int user = 0; user < draft.size(); ++user) {
+bool can_overwrite(Draft& draft, int state, int id, const Users& users) {
+  for (int user : users[static_cast<std::size_t>(state)]) {
     const Node& n = draft.node(user);
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
       if (n.inputs[k] != state) continue;
       if (ir::is_view(n.op)) {
-        if (!view_is_read_before(draft, user, draft.place(id).phase)) return false;
+        if (!view_is_read_before(draft, user, draft.place(id).phase, users)) return false;
         continue;
       }
       const Placement& p = draft.place(user);
@@ -105,8 +113,6 @@ void delay_copies(Draft& draft) {
 }
 
 namespace {
-
-using Users = std::vector<std::vector<int>>;  // by node
 
 bool holds(const std::vector<int>& list, int id) { return std::find(list.begin(), list.end(), id) != list.end(); }
 
@@ -162,9 +168,7 @@ double crossing_bytes(Draft& draft, const std::vector<int>& alone) {
 /// All states that one call gives their values wait together.
 void sink_updates(Draft& draft) {
   const auto count = static_cast<std::size_t>(draft.size());
-  Users users(count);
-  for (int id = 0; id < draft.size(); ++id)
-    for (int in : draft.node(id).inputs) users[static_cast<std::size_t>(in)].push_back(id);
+  const Users users = users_of(draft);
   std::vector<bool> is_result(count, false), done(count, false);
   for (int id : draft.graph->outputs) is_result[static_cast<std::size_t>(id)] = true;
   for (auto u : draft.graph->updates) {
@@ -255,15 +259,17 @@ void mark_needed(Draft& draft) {
 }
 
 void place_results(Draft& draft, Schedule& s) {
+  const Users users = users_of(draft);
   for (int id = 0; id < draft.size(); ++id)
     if (draft.node(id).op == Op::state) s.states.push_back(id);
   std::vector<bool> has_home(draft.placements.size(), false);
   auto settle_result = [&](int id, Home home, int index) {
     if (home == Home::state && draft.node(id).op == Op::state && s.states[static_cast<std::size_t>(index)] == id)
       return;
-    const bool direct = draft.inside_region(id) && !draft.place(id).cut.is_total() && !ir::is_view(draft.node(id).op) &&
-                        !has_home[static_cast<std::size_t>(id)] &&
-                        (home == Home::output || can_overwrite(draft, s.states[static_cast<std::size_t>(index)], id));
+    const bool direct =
+        draft.inside_region(id) && !draft.place(id).cut.is_total() && !ir::is_view(draft.node(id).op) &&
+        !has_home[static_cast<std::size_t>(id)] &&
+        (home == Home::output || can_overwrite(draft, s.states[static_cast<std::size_t>(index)], id, users));
     if (direct) {
       has_home[static_cast<std::size_t>(id)] = true;
       draft.place(id).home = home;
