@@ -169,10 +169,21 @@ double flops_of(const Graph& graph, const Node& node) {
   return flops ? flops(node.spec, operand_specs(graph, node), node.attrs) : 0;
 }
 
-AxisMap axes_of(const Graph& graph, int id) {
+namespace {
+
+AxisMap find_axes(const Graph& graph, int id) {
   const Node& node = graph[id];
   if (node.op == Op::result) return {{axes_of_result(graph, node.inputs[0], static_cast<int>(node.attrs.ints[0]))}, {}};
   return definition(node.op).axes(node.spec, operand_specs(graph, node), node.attrs);
+}
+
+}  // namespace
+
+const AxisMap& axes_of(const Graph& graph, int id) {
+  const auto at = static_cast<std::size_t>(id);
+  if (graph.axes_.size() <= at) graph.axes_.resize(static_cast<std::size_t>(graph.size()));
+  if (!graph.axes_[at]) graph.axes_[at] = std::make_shared<const AxisMap>(find_axes(graph, id));
+  return *graph.axes_[at];
 }
 
 /// Two results correspond where the same axes of the operands run along both.
@@ -180,7 +191,7 @@ Axes axes_of_result(const Graph& graph, int id, int number) {
   const Node& node = graph[id];
   const OpDef& def = definition(node.op);
   const auto specs = operand_specs(graph, node);
-  const AxisMap first = def.axes(node.spec, specs, node.attrs);
+  const AxisMap& first = axes_of(graph, id);
   const AxisMap other = def.further->axes(number, node.spec, specs, node.attrs);
   Axes to(node.spec.shape.rank(), kWhole);
   Dims seen(node.spec.shape.rank(), 0);

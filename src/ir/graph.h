@@ -74,9 +74,11 @@ class Graph : public std::enable_shared_from_this<Graph> {
   std::vector<GradientRule> gradient_rules;
 
  private:
+  friend const AxisMap& axes_of(const Graph& graph, int id);
   int intern(Node node);
   std::deque<Node> nodes_;  // references to nodes stay valid while nodes are added
   std::unordered_multimap<std::size_t, int> interned_;
+  mutable std::vector<std::shared_ptr<const AxisMap>> axes_;  // by node, as far as asked for
 };
 
 /// The graph that ops called now add to: the innermost trace, else one that lives as long as a tensor refers to it.
@@ -95,8 +97,8 @@ class TraceScope {
 
 /// The type of a node as its op gives it; throws Error with a message that starts after the op's name.
 Spec infer(const Graph& graph, const Node& node);
-/// How the axes of a node's operands correspond to its own.
-AxisMap axes_of(const Graph& graph, int id);
+/// How the axes of a node's operands correspond to its own. Computed once: planning asks again and again.
+const AxisMap& axes_of(const Graph& graph, int id);
 /// How the axes of a node's first result correspond to those of a further one: one entry an axis of the first.
 Axes axes_of_result(const Graph& graph, int id, int number);
 /// Floating-point operations of one evaluation of a node.

@@ -64,7 +64,7 @@ class Verifier {
   /// are reduced together are of one size.
   void axes(int id, const std::vector<Spec>& in) const {
     const Node& node = graph_[id];
-    const AxisMap map = axes_of(graph_, id);
+    const AxisMap& map = axes_of(graph_, id);
     if (map.operand.size() != in.size())
       wrong(id, "the axis map covers " + std::to_string(map.operand.size()) + " operands");
     std::vector<std::int64_t> group_sizes;

@@ -36,7 +36,7 @@ AxisClasses::AxisClasses(const ir::Graph& graph, const Machine& machine) {
   for (int i = 0; i < graph.size(); ++i) {
     const ir::Node& node = graph[i];
     if (node.inputs.empty()) continue;
-    const auto map = ir::axes_of(graph, i);
+    const auto& map = ir::axes_of(graph, i);
     for (std::size_t k = 0; k < map.operand.size(); ++k) {
       const int in = first_[static_cast<std::size_t>(node.inputs[k])];
       for (int a = 0; a < map.operand[k].rank(); ++a) {

@@ -19,7 +19,7 @@ std::optional<Cut> cut_of_operand(const ir::Graph& graph, int id, int operand, C
   if (cut.is_once()) return {};
   if (cut == Cut::flat_total()) return Cut::flat();
   if (cut.is_flat()) return in.count() == node.spec.shape.count() ? std::optional(cut) : std::nullopt;
-  const ir::AxisMap map = ir::axes_of(graph, id);
+  const ir::AxisMap& map = ir::axes_of(graph, id);
   if (static_cast<std::size_t>(operand) >= map.operand.size()) return {};
   const ir::Axes& axes = map.operand[static_cast<std::size_t>(operand)];
   for (int k = 0; k < axes.rank(); ++k)

@@ -116,7 +116,7 @@ void Where::set_shareable(int id) {
 /// Ways to cut the node, the preferred first.
 std::vector<Cut> Where::candidates(int old, int id) {
   const Node& n = draft_.node(id);
-  const auto map = ir::axes_of(*draft_.graph, id);
+  const auto& map = ir::axes_of(*draft_.graph, id);
   std::vector<Cut> list;
   auto offer = [&](Cut cut) {
     if (std::find(list.begin(), list.end(), cut) == list.end() && makes_all_results(id, cut)) list.push_back(cut);
