@@ -1,0 +1,271 @@
+"""PyTorch programs as they are: an update function, with its backward passes and optimizer steps, as one plan.
+
+    import windrow as wr
+
+    @wr.torch.compile
+    def update(x, y):
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    act = wr.torch.compile(lambda x: model(x).argmax(1))
+    step = wr.torch.compile_step(model, loss_fn, optimizer)       # the simple case: step(x, y) -> loss
+
+Parameters, buffers and moments stay torch's: both see the same memory. Learning rates and other numbers of optimizers are
+read at every call. The first call of each shape is checked against torch itself.
+"""
+import inspect
+import types
+
+import torch
+
+import windrow as wr
+from windrow import Error
+
+from ._check import check_against_eager, snapshot
+from ._interpret import Interpreter, Result
+from ._memory import Memory, Slots
+from ._ops import TABLE
+from ._trace import trace
+from ._views import SEVERAL, VIEWS
+
+__all__ = ["compile", "compile_step", "supported_ops"]
+
+
+def supported_ops():
+    """The names of the ATen ops that a compiled function may use."""
+    return sorted({n.split(".")[0] for n in TABLE} | set(VIEWS) | set(SEVERAL) | {"copy_", "zero_", "fill_"})
+
+
+def compile(fn=None, *, check=True, threads=0, lanes=0, name=None, profile=False):  # noqa: A001
+    """Compiles a function of torch tensors: a model, a policy, or a whole update with backward() and optimizer steps.
+
+    check    the first call of each shape is compared with torch, on the same inputs and copies of all that it changes
+    threads, lanes, name, profile   as for windrow.compile
+
+    Tensors among the arguments are arguments of the plan; everything else (numbers, strings, None) is part of it. The
+    result is what the function returns, with fresh tensors.
+    """
+    if fn is None:
+        return lambda f: compile(f, check=check, threads=threads, lanes=lanes, name=name, profile=profile)
+    if isinstance(fn, type) or not callable(fn):
+        raise Error("torch.compile: takes a function or a module")
+    options = {"threads": threads, "lanes": lanes, "profile": profile}
+    options["name"] = name or getattr(fn, "__name__", type(fn).__name__)
+    return Compiled(fn, check, options)
+
+
+def compile_step(model, loss_fn, optimizer, **options):
+    """step(*inputs, target) -> loss: loss_fn(model(*inputs), target), its gradients and the optimizer's update."""
+
+    def step(*args):
+        loss = loss_fn(model(*args[:-1]), args[-1])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step.uses = (model, loss_fn, optimizer)
+    return compile(step, **options)
+
+
+def _modules(fn, depth=2):
+    """Modules that a function can see: their training flags are part of the plan."""
+    found, seen, stack = [], set(), [(fn, depth)]
+    while stack:
+        what, left = stack.pop()
+        if id(what) in seen:
+            continue
+        seen.add(id(what))
+        if isinstance(what, torch.nn.Module):
+            found.extend(m for m in what.modules() if not any(m is f for f in found))
+        elif isinstance(what, types.MethodType):
+            stack += [(what.__func__, left), (what.__self__, left)]
+        elif isinstance(what, types.FunctionType):
+            closure = inspect.getclosurevars(what)
+            stack += [(v, left) for v in (*closure.nonlocals.values(), *closure.globals.values(), *(what.__defaults__ or ()))
+                      if not isinstance(v, types.ModuleType)]
+            stack += [(v, left) for v in getattr(what, "uses", ())]
+        elif isinstance(what, (list, tuple, set)):
+            stack += [(v, left) for v in what]
+        elif isinstance(what, dict):
+            stack += [(v, left) for v in what.values()]
+        elif left and hasattr(what, "__dict__") and not isinstance(what, (type, torch.Tensor, types.ModuleType)):
+            stack += [(v, left - 1) for v in vars(what).values()]
+    return found
+
+
+def _numbers_of(modules):
+    """Plain attributes of modules, which a trace would bake in."""
+    return [{k: v for k, v in vars(m).items() if isinstance(v, (int, float, str)) and k != "training"} for m in modules]
+
+
+class Entry:
+    """The plans of one setting of everything that is no tensor."""
+
+    def __init__(self, owner, static):
+        self.owner, self.static = owner, static
+        self.slots, self.memories, self.watched = Slots(), [], []
+        self.assumed_none, self.kept = [], []
+        self.places = [(held, name, t) for m in owner.modules for held in (m._parameters, m._buffers)
+                       for name, t in held.items()]
+        self.result, self.pending = None, None
+        self.step = wr.compile(self.trace, **owner.options)
+
+    def is_current(self):
+        return (all(t.data_ptr() == p for t, p in self.watched) and all(held.get(n) is t for held, n, t in self.places) and all(s.is_current() for s in self.slots.all))
+
+    def capture(self, args):
+        fn, position = self.owner.fn, [i for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
+
+        def on_tensors(*tensors):
+            full = list(args)
+            for i, t in zip(position, tensors):
+                full[i] = t
+            return fn(*full)
+
+        tensors = [args[i] for i in position]
+        before = _numbers_of(self.owner.modules)
+        capture = trace(on_tensors, tensors)
+        left = capture.accumulates()
+        if left:  # gradients that stay: they are torch's own from here on
+            for p in left:
+                p.grad = torch.zeros_like(p, memory_format=torch.contiguous_format).detach()
+            capture = trace(on_tensors, tensors)
+        for module, old, new in zip(self.owner.modules, before, _numbers_of(self.owner.modules)):
+            for key in old.keys() | new.keys():
+                if old.get(key) != new.get(key):
+                    raise Error(f"{type(module).__name__}.{key} changes in the function, from {old.get(key)} to {new.get(key)}: a "
+                                "number of Python's is fixed when the function is compiled. Keep it in a buffer, or pass it as an argument")
+        return capture
+
+    def prepare(self, args):
+        """Captures before the plan is traced: the optimizers' numbers are arguments of it."""
+        capture = self.capture(args)
+        for optimizer, _ in capture.steps:
+            self.slots.of(optimizer)
+        return capture
+
+    def trace(self, *tensors):
+        count = len(tensors) - len(self.slots.all)
+        capture = self.owner.captured or self.prepare(self.owner.args)
+        memory = Memory(self.slots, torch.initial_seed() & 0x7FFFFFFF)
+        interpreter = Interpreter(capture, memory, 0)
+        interpreter.grad_enabled = torch.is_grad_enabled()
+        found = interpreter.run(tensors[:count], tensors[count:])
+        results = []
+
+        def number(r):
+            if isinstance(r, Result):
+                results.append(r)
+                return len(results) - 1
+            return None if r is None else ("value", r)
+
+        self.result = (_map(found, number), [r.dtype for r in results])
+        self.memories.append(memory)
+        self.watched += [(t, t.data_ptr()) for t, _ in memory.tensors.values()]
+        self.assumed_none += [t for t in capture.assumed_none.values() if isinstance(t, torch.nn.Parameter)]
+        self.kept += [(p, g) for p, g in capture.kept.values() if memory.key(g) in memory.tensors]
+        self.pending = (snapshot(memory), interpreter.randoms, capture)
+        return [r.tensor for r in results]
+
+
+def _map(what, f):
+    if isinstance(what, (list, tuple)) and not isinstance(what, Result):
+        return tuple(_map(w, f) for w in what) if isinstance(what, tuple) else [_map(w, f) for w in what]
+    if isinstance(what, dict):
+        return {k: _map(v, f) for k, v in what.items()}
+    return f(what)
+
+
+class Compiled:
+    """What compile() gives: called as the function is."""
+
+    def __init__(self, fn, check, options):
+        self.fn, self.check, self.options = fn, check, options
+        self.modules = _modules(fn)
+        self.entries, self.shapes = {}, {}
+        self.args = self.captured = self.last = None
+        self.__name__ = options["name"]
+        self.__doc__ = fn.__doc__
+        self.__wrapped__ = fn
+
+    def __call__(self, *args):
+        static = tuple(None if isinstance(a, torch.Tensor) else a for a in args)
+        key = (static, torch.is_grad_enabled(), *[m.training for m in self.modules])
+        entry = self.entries.get(key)
+        if entry is None or not entry.is_current():
+            entry = self.entries[key] = Entry(self, static)
+        for p, g in entry.kept:
+            if p.grad is None:
+                g.zero_()
+                p.grad = g
+            elif p.grad is not g:
+                entry = self.entries[key] = Entry(self, static)
+                break
+        for p in entry.assumed_none:
+            if p.grad is not None:
+                raise Error(f"{self.__name__}: a parameter has a gradient from before; the function was compiled for none. Call "
+                            "optimizer.zero_grad() first, inside or outside")
+        tensors = [a.detach() if a.requires_grad else a for a in args if isinstance(a, torch.Tensor)]
+        shape = (key, *[(t.shape, t.dtype) for t in tensors])
+        self.last = entry
+        if self.shapes.get(shape) is not entry:
+            return self.first(entry, shape, args, tensors)
+        return self.run(entry, tensors)
+
+    def first(self, entry, shape, args, tensors):
+        for a in tensors:
+            if a.device.type != "cpu":
+                raise Error(f"{self.__name__}: an argument is on {a.device}; Windrow computes on the CPU: .cpu()")
+            if a.layout != torch.strided:
+                raise Error(f"{self.__name__}: sparse tensors are not supported")
+        self.args = args
+        self.captured = entry.prepare(args)
+        try:
+            result = self.run(entry, tensors)
+        finally:
+            self.args = self.captured = None
+        if entry.pending is not None:  # int32 and int64 share a plan
+            (before, randoms, capture), entry.pending = entry.pending, None
+            if self.check and not randoms:
+                check_against_eager(self, args, result, before, capture, entry)
+        self.shapes[shape] = entry
+        return result
+
+    def run(self, entry, tensors):
+        for memory in entry.memories:
+            if memory.shadows:
+                memory.load_shadows()
+        arrays = entry.step(*tensors, *[slot.read_numbers() for slot in entry.slots.all])
+        for memory in entry.memories:
+            if memory.shadows:
+                memory.store_shadows()
+        form, dtypes = entry.result
+        found = [torch.from_numpy(a.numpy()) for a in arrays]
+        found = [t.to(d) if d is not None and t.dtype != d else t for t, d in zip(found, dtypes)]
+        if form == 0 and type(form) is int:
+            return found[0]
+        return _map(form, lambda n: n if n is None else n[1] if isinstance(n, tuple) else found[n])
+
+    @property
+    def plans(self):
+        return sum(e.step.plans for e in self.entries.values())
+
+    def _step(self):
+        if self.last is None:
+            raise Error(f"{self.__name__}: has no plan yet; call it once")
+        return self.last.step
+
+    def describe(self):
+        """The plan of the last call, for people."""
+        return self._step().describe()
+
+    def profile(self, *on):
+        """profile(True) begins, profile() gives what was found."""
+        return self._step().profile(*on)
+
+    def __repr__(self):
+        return f"<windrow.torch.Compiled {self.__name__}, {self.plans} plans>"

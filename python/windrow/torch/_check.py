@@ -1,0 +1,102 @@
+"""The net under every tracing error: the first call of each shape beside torch itself."""
+import torch
+
+from windrow import Error
+
+
+def snapshot(memory):
+    return [(tensor, tensor.detach().clone()) for tensor, _ in memory.tensors.values()]
+
+
+def _restore(values):
+    with torch.no_grad():
+        for tensor, value in values:
+            tensor.detach().copy_(value)
+
+
+def _tensors(what):
+    if isinstance(what, torch.Tensor):
+        return [what.detach()]
+    if isinstance(what, dict):
+        return [t for v in what.values() for t in _tensors(v)]
+    if isinstance(what, (list, tuple)):
+        return [t for v in what for t in _tensors(v)]
+    return []
+
+
+def _names(compiled):
+    return {p.data_ptr(): name for m in compiled.modules for name, p in m.named_parameters()}
+
+
+def _unclear(entry):
+    """For each parameter of an optimizer that divides by a gradient's size: where that size is rounding error, torch's own
+    step is noise (a bias before a batch norm)."""
+    means = {}
+    for slot in entry.slots.all:
+        found = [slot.state[p].get("exp_avg", slot.state[p].get("square_avg")) for p in slot.parameters if p in slot.state]
+        found = [m for m in found if m is not None and m.numel()]
+        if not found:
+            continue
+        largest = max(float(m.abs().max()) for m in found)
+        for p in slot.parameters:
+            m = slot.state[p].get("exp_avg", slot.state[p].get("square_avg"))
+            if m is not None:
+                means[p.data_ptr()] = m.abs() <= 1e-5 * largest
+    return means
+
+
+def _difference(ours, theirs, skip=None):
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return f"is {ours.dtype} {tuple(ours.shape)}, torch's {theirs.dtype} {tuple(theirs.shape)}"
+    if not theirs.is_floating_point():
+        wrong = int((ours != theirs).sum())
+        return f"{wrong} of {theirs.numel()} elements differ" if wrong > theirs.numel() // 100 else None
+    if theirs.numel() == 0:
+        return None
+    same = (ours == theirs) | (ours.isnan() & theirs.isnan())
+    if skip is not None:
+        same |= skip
+    finite = theirs[torch.isfinite(theirs)]
+    scale = float(finite.abs().max()) if finite.numel() else 1.0
+    off = torch.where(same, torch.zeros_like(ours), (ours - theirs).abs())
+    worst = float(off.nan_to_num(nan=float("inf")).max())
+    if worst <= 2e-4 * scale + 2e-6:
+        return None
+    return f"differs by up to {worst:.3g} where values are up to {scale:.3g}"
+
+
+def check_against_eager(compiled, args, result, before, capture, entry):
+    """Raises if torch, from the same start, comes to something else. What the plan left is left."""
+    ours = [(tensor, tensor.detach().clone()) for tensor, _ in before]
+    gradients = [(p, p.grad) for m in compiled.modules for p in m.parameters()]
+    _restore(before)
+    # torch's SGD treats a velocity that is not there yet in its own way, and counts no steps
+    velocities = [(slot.state[p], slot.state[p].pop(name)) for slot in entry.slots.all for p, name in slot.fresh
+                  if name == "momentum_buffer" and type(slot.optimizer).__name__ == "SGD"]
+    apart = {t.data_ptr() for _, t in velocities} | {s.counts.data_ptr() for s in entry.slots.all if type(s.optimizer).__name__ == "SGD"}
+    try:
+        expected = compiled.fn(*args)
+        names, unclear, wrong = _names(compiled), _unclear(entry), []
+        for i, (a, b) in enumerate(zip(_tensors(result), _tensors(expected))):
+            problem = _difference(a, b)
+            if problem:
+                wrong.append(f"result {i} {problem}")
+        for tensor, value in ours:
+            if tensor.data_ptr() in apart:
+                continue
+            problem = _difference(value, tensor.detach(), unclear.get(tensor.data_ptr()))
+            if problem:
+                name = names.get(tensor.data_ptr(), f"a tensor of shape {tuple(tensor.shape)}")
+                wrong.append(f"{name} {problem}")
+    finally:
+        for slot in entry.slots.all:
+            slot.fresh = []
+        for state, tensor in velocities:
+            state["momentum_buffer"] = tensor
+        _restore(ours)
+        for p, g in gradients:
+            p.grad = g
+    if wrong:
+        _restore(before)
+        raise Error(f"{compiled.__name__}: what was compiled is not what torch computes (nothing has changed; check=False goes "
+                    "without this test): " + "; ".join(wrong[:5]))

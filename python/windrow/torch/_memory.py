@@ -1,0 +1,140 @@
+"""torch's memory as Windrow's states: parameters, buffers and optimizers' moments are used where they stand."""
+import torch
+
+import windrow as wr
+from windrow import Error
+
+from . import _optim
+from ._ops import dtype_of
+
+
+class Memory:
+    """The states of one captured function. A State is made over a tensor's own memory, so that torch and the plan see the
+    same bytes; int64 tensors, which Windrow has not, have a shadow that is brought up to date round each call."""
+
+    def __init__(self, slots, seed):
+        self.slots, self.seed = slots, seed
+        self.tensors = {}  # key -> (tensor, State)
+        self.shadows, self.loaded = [], []  # (tensor, State), and what was loaded
+        self.randoms = []
+
+    @staticmethod
+    def key(tensor):
+        if isinstance(tensor, torch._subclasses.FakeTensor):
+            raise Error("a tensor made while tracing is used as if it were there before; was it assigned to tensor.data?")
+        return tensor.data_ptr(), tuple(tensor.shape), tensor.dtype
+
+    def state_of(self, tensor, name):
+        key = self.key(tensor)
+        if key in self.tensors:
+            return self.tensors[key][1]
+        if tensor.device.type != "cpu":
+            raise Error(f"a tensor on {tensor.device} is not supported: Windrow computes on the CPU; model.cpu()")
+        if tensor.layout != torch.strided:
+            raise Error("sparse tensors are not supported")
+        if not tensor.is_contiguous():
+            raise Error(f"a tensor of shape {tuple(tensor.shape)} that the function uses is not contiguous")
+        dtype_of(tensor.dtype)
+        self.refuse_overlap(tensor)
+        if tensor.dtype == torch.int64:
+            state = wr.State(wr.array(tensor.detach().numpy().copy()), name)
+            self.shadows.append((tensor, state))
+            self.loaded.append(tensor.detach().clone())
+        else:
+            state = wr.state_over(tensor.detach(), name)
+        self.tensors[key] = (tensor, state)
+        return state
+
+    def refuse_overlap(self, tensor):
+        start = tensor.data_ptr()
+        end = start + tensor.numel() * tensor.element_size()
+        for other, _ in self.tensors.values():
+            begin = other.data_ptr()
+            if start < begin + other.numel() * other.element_size() and begin < end:
+                raise Error(f"two tensors that the function uses, of shapes {tuple(tensor.shape)} and {tuple(other.shape)}, share "
+                            "memory; use one of them and take the view inside the function")
+
+    def random(self, number):
+        while len(self.randoms) < number:
+            self.randoms.append(wr.Random(self.seed + len(self.randoms)))
+        return self.randoms[number - 1]
+
+    def slot_of(self, optimizer):
+        return self.slots.of(optimizer)
+
+    def load_shadows(self):
+        self.loaded = [tensor.detach().clone() for tensor, _ in self.shadows]
+        for tensor, state in self.shadows:
+            state.set(tensor.detach().numpy())
+
+    def store_shadows(self):
+        """What the plan that ran has changed; another plan's shadows are as they were loaded."""
+        for (tensor, state), before in zip(self.shadows, self.loaded):
+            value = torch.from_numpy(state.numpy()).to(torch.int64)
+            if not torch.equal(value, before):
+                tensor.detach().copy_(value)
+
+
+class Slot:
+    """One optimizer: its numbers as an argument of the plan, its moments in optimizer.state as torch has them."""
+
+    def __init__(self, optimizer, number):
+        import numpy
+
+        self.optimizer, self.number = optimizer, number
+        self.rule = _optim.rule_of(optimizer)
+        self.numbers = numpy.zeros((len(optimizer.param_groups), len(self.rule.numbers)))
+        self.state = optimizer.state
+        self.parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        self.groups = {id(p): group for group in optimizer.param_groups for p in group["params"]}
+        self.flags = self.current_flags()
+        self.fresh = []  # memories that torch had not made yet
+        self.counts = self.adopt_counts()
+        self.read_numbers()
+
+    def current_flags(self):
+        return [tuple(_optim.flags_of(self.optimizer, g).items()) for g in self.optimizer.param_groups]
+
+    def adopt_counts(self):
+        found = {float(self.state[p]["step"]) for p in self.parameters if "step" in self.state.get(p, {})}
+        if len(found) > 1:
+            raise Error(f"optimizer {type(self.optimizer).__name__}: its parameters have different step counts "
+                        f"({', '.join(f'{c:g}' for c in sorted(found))}); that is not supported")
+        began = any(self.state.get(p, {}).get("momentum_buffer") is not None for p in self.parameters)
+        counts = torch.full((len(self.parameters),), found.pop() if found else float(began))
+        if type(self.optimizer).__name__ != "SGD":
+            for i, p in enumerate(self.parameters):
+                self.state[p]["step"] = counts[i]
+        return counts
+
+    def memory(self, p, name):
+        existing = self.state[p].get(name)
+        if existing is None:
+            existing = _optim.fresh(name, p, self.groups[id(p)])
+            self.state[p][name] = existing
+            self.fresh.append((p, name))
+        return existing
+
+    def read_numbers(self):
+        for i, group in enumerate(self.optimizer.param_groups):
+            row = self.numbers[i]
+            for k, name in enumerate(self.rule.numbers):
+                row[k] = _optim.number(group, name)
+        self.optimizer._opt_called = True  # schedulers ask
+        return self.numbers
+
+    def is_current(self):
+        return (self.optimizer.state is self.state and len(self.optimizer.param_groups) == len(self.numbers)
+                and self.flags == self.current_flags())
+
+
+class Slots:
+    def __init__(self):
+        self.all = []
+
+    def of(self, optimizer):
+        for slot in self.all:
+            if slot.optimizer is optimizer:
+                return slot
+        self.all.append(Slot(optimizer, len(self.all)))
+        return self.all[-1]

@@ -1,0 +1,251 @@
+"""The user's update function as one graph of ATen ops, before autograd: make_fx over fake tensors, with backward(),
+autograd.grad() and optimizer.step() recorded as marker ops. What tracing would get silently wrong is refused here."""
+import contextlib
+import gc
+import os
+import sys
+import warnings
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from windrow import Error
+
+_library = torch.library.Library("windrow", "DEF")
+_library.define("backward(Tensor loss, Tensor? gradient, Tensor[] leaves) -> Tensor[]")
+_library.define("grad(Tensor[] outputs, Tensor?[] gradients, Tensor[] inputs, bool create_graph) -> Tensor[]")
+_library.define("step(int which, Tensor[] parameters, Tensor[] gradients) -> ()")
+_library.impl("backward", lambda loss, gradient, leaves: [torch.empty_like(x) for x in leaves], "CompositeExplicitAutograd")
+_library.impl("step", lambda which, parameters, gradients: None, "CompositeExplicitAutograd")
+
+
+def _grad_marker(outputs, gradients, inputs, create_graph):
+    return [torch.empty_like(x) for x in inputs]
+
+
+_library.impl("grad", _grad_marker, "CompositeExplicitAutograd")
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def user_line():
+    """(file, line) of the innermost frame that is neither torch's nor ours."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((_TORCH, _OWN)) and not name.startswith("<"):
+            return name, frame.f_lineno
+        frame = frame.f_back
+    return "python", 0
+
+
+def refuse(message):
+    file, line = user_line()
+    raise Error(f"{os.path.basename(file)}:{line}: {message}")
+
+
+def leaves_of(tensor):
+    """Tensors that autograd would give a gradient to."""
+    seen, found, stack = set(), [], [tensor.grad_fn]
+    while stack:
+        function = stack.pop()
+        if function is None or function in seen:
+            continue
+        seen.add(function)
+        if hasattr(function, "variable"):
+            found.append(function.variable)
+        stack.extend(f for f, _ in function.next_functions)
+    return found
+
+
+class Capture:
+    """One trace: the graph, the optimizers it steps and the gradients as they stand while it is made."""
+
+    def __init__(self):
+        self.steps = []  # (optimizer, [(group number, parameter)])
+        self.grads = {}  # id -> (tensor, gradient or None): what this trace has set
+        self.assumed_none = {}  # parameters whose gradient was taken to be None at the start
+        self.kept = {}  # id -> (parameter, its own gradient tensor)
+        self.graph_module = None
+
+    # ---- gradients
+    def get_grad(self, tensor):
+        if id(tensor) in self.grads:
+            return self.grads[id(tensor)][1]
+        real = _real_grad(tensor)
+        if real is not None:
+            self.kept[id(tensor)] = (tensor, real)
+            self.grads[id(tensor)] = (tensor, real)
+        return real
+
+    def set_grad(self, tensor, value):
+        self.grads[id(tensor)] = (tensor, value)
+
+    def accumulate(self, leaf, gradient):
+        before = self.get_grad(leaf)
+        if id(leaf) not in self.grads:
+            self.assumed_none[id(leaf)] = leaf
+        if before is None:
+            self.set_grad(leaf, gradient)
+        elif id(leaf) in self.kept and before is self.kept[id(leaf)][1]:
+            with torch.no_grad():
+                before.add_(gradient)
+        else:
+            self.set_grad(leaf, before + gradient)
+
+    def backward(self, loss, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+        if create_graph:
+            refuse("backward(create_graph=True) is not supported; use torch.autograd.grad(..., create_graph=True)")
+        if loss.numel() != 1 and gradient is None:
+            refuse("backward: the loss has more than one element; give gradient=, or reduce it")
+        leaves = list(inputs) if inputs is not None else leaves_of(loss)
+        if not leaves and not loss.requires_grad:
+            refuse("backward: the loss depends on no tensor that requires a gradient")
+        # the markers' results are gradients and must not themselves require one
+        with torch.no_grad():
+            gradients = torch.ops.windrow.backward(loss, gradient, leaves)
+        for leaf, g in zip(leaves, gradients):
+            self.accumulate(leaf, g)
+
+    def autograd_grad(self, outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
+                      allow_unused=None, is_grads_batched=False, materialize_grads=False):
+        single = isinstance(inputs, torch.Tensor)
+        outputs = [outputs] if isinstance(outputs, torch.Tensor) else list(outputs)
+        inputs = [inputs] if single else list(inputs)
+        gradients = [grad_outputs] if isinstance(grad_outputs, torch.Tensor) else list(grad_outputs or [None] * len(outputs))
+        if is_grads_batched:
+            refuse("autograd.grad(is_grads_batched=True) is not supported")
+        if create_graph:
+            result = torch.ops.windrow.grad(outputs, gradients, inputs, True)
+        else:
+            with torch.no_grad():
+                result = torch.ops.windrow.grad(outputs, gradients, inputs, False)
+        return tuple(result)
+
+    def step(self, optimizer, closure=None):
+        if closure is not None:
+            refuse(f"{type(optimizer).__name__}.step(closure) is not supported: call backward() and then step()")
+        members = [(i, p) for i, group in enumerate(optimizer.param_groups) for p in group["params"]]
+        members = [(i, p, self.get_grad(p)) for i, p in members]
+        members = [m for m in members if m[2] is not None]
+        if not members:
+            refuse(f"{type(optimizer).__name__}.step(): no parameter has a gradient; call backward() before")
+        self.steps.append((optimizer, [(i, p) for i, p, _ in members]))
+        with torch.no_grad():
+            torch.ops.windrow.step(len(self.steps) - 1, [p for _, p, _ in members], [g for _, _, g in members])
+
+    def accumulates(self):
+        """Gradients that were None at the start and are not at the end: they are to be kept from call to call."""
+        return [t for t in self.assumed_none.values() if self.grads.get(id(t), (t, None))[1] is not None]
+
+    def clear_grads(self, parameters):
+        for p in parameters:
+            self.set_grad(p, None)
+
+    def cleared(self):
+        """Gradients from before that the function ends by clearing."""
+        return [(p, g) for key, (p, g) in self.kept.items() if self.grads[key][1] is not g]
+
+
+_grad_slot = torch._C.TensorBase.grad
+
+
+def _real_grad(tensor):
+    return _grad_slot.__get__(tensor)
+
+
+def _optimizer_classes():
+    found, stack = [], [torch.optim.Optimizer]
+    while stack:
+        cls = stack.pop()
+        stack.extend(cls.__subclasses__())
+        if "step" in vars(cls):
+            found.append(cls)
+    return found
+
+
+def _wrapped_optimizers():
+    """Schedulers give an optimizer a step() of its own, which hides the class's."""
+    return [o for o in gc.get_objects() if issubclass(type(o), torch.optim.Optimizer) and "step" in vars(o)]
+
+
+def _refuse_call(what):
+    def call(*args, **kwargs):
+        refuse(what)
+
+    return call
+
+
+@contextlib.contextmanager
+def _patched(capture):
+    """Python's side of torch while a function is traced."""
+    changes = []
+
+    def change(owner, name, value):
+        changes.append((owner, name, vars(owner).get(name, changes)))
+        setattr(owner, name, value)
+
+    def change_instance(optimizer):
+        changes.append((optimizer, "step", optimizer.step))
+        optimizer.step = lambda closure=None: capture.step(optimizer, closure)
+
+    def create_node(graph, *args, _original=torch.fx.Graph.create_node, **kwargs):
+        node = _original(graph, *args, **kwargs)
+        node.meta["line"] = user_line()
+        return node
+
+    function = torch.autograd.Function
+    hook = "hooks of tensors vanish in a trace and are not supported; compute what the hook would"
+    change(torch.Tensor, "backward", lambda t, *a, **k: capture.backward(t, *a, **k))
+    change(torch.Tensor, "grad", property(capture.get_grad, capture.set_grad))
+    change(torch.Tensor, "data", property(lambda t: t.detach(), _refuse_call("tensor.data = ...: use tensor.copy_() instead")))
+    change(torch.Tensor, "register_hook", _refuse_call(hook))
+    change(torch.autograd, "grad", capture.autograd_grad)
+    change(torch.autograd, "backward", _refuse_call("torch.autograd.backward() is not supported: loss.backward()"))
+    change(function, "apply", classmethod(lambda cls, *a, **k: refuse(
+        f"autograd.Function {cls.__name__}: a custom backward is lost in a trace and is not supported")))
+    change(torch.distributions.Distribution, "_validate_args", False)
+    change(torch.optim.Optimizer, "zero_grad", lambda o, set_to_none=True: capture.clear_grads(
+        p for group in o.param_groups for p in group["params"]))
+    change(torch.nn.Module, "zero_grad", lambda m, set_to_none=True: capture.clear_grads(m.parameters()))
+    change(torch.fx.Graph, "create_node", create_node)
+    for module, name in (("torch._functorch.vmap", "vmap_impl"), ("torch._functorch.apis", "vmap")):
+        if module in sys.modules and hasattr(sys.modules[module], name):
+            change(sys.modules[module], name, _refuse_call("torch.vmap is not supported: write the batch axis out"))
+    for name in ("item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__"):
+        what = {"__bool__": "if tensor", "__float__": "float(tensor)", "__int__": "int(tensor)", "__index__": "an index from a tensor"}
+        change(torch.Tensor, name, _value_refused(what.get(name, f"tensor.{name}()"), getattr(torch.Tensor, name)))
+    for optimizer in _wrapped_optimizers():
+        change_instance(optimizer)
+    for cls in _optimizer_classes():
+        change(cls, "step", lambda optimizer, closure=None: capture.step(optimizer, closure))
+    try:
+        yield
+    finally:
+        for owner, name, value in reversed(changes):
+            if value is changes:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
+
+
+def _value_refused(what, original):
+    def call(tensor, *args, **kwargs):
+        if isinstance(tensor, torch._subclasses.FakeTensor) or tensor.requires_grad or user_line()[0] == "python":
+            refuse(f"{what}: a value is not known while the step is traced. For a condition use torch.where; "
+                   "return what you want to see, and look at it outside")
+        return original(tensor, *args, **kwargs)
+
+    return call
+
+
+def trace(fn, args):
+    """A Capture of fn(*args). Tensors among args become placeholders; the rest is part of the graph."""
+    if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
+        raise Error("autocast is not supported: Windrow computes in the parameters' own type")
+    capture = Capture()
+    with _patched(capture), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        capture.graph_module = make_fx(fn, tracing_mode="fake", pre_dispatch=True, _allow_non_fake_inputs=True)(*args)
+    return capture

@@ -1,0 +1,157 @@
+"""Ops whose result shares memory with their operand: how the view is read, and how the whole is made anew when the view
+is written to. VIEWS[name](shape of the whole, result shape, *args) gives a View."""
+import windrow as wr
+from windrow import Error
+
+from ._ops import axis_of
+
+VIEWS = {}
+
+
+class View:
+    """get(whole) -> part; put(whole, part) -> whole."""
+
+    __slots__ = ("get", "put")
+
+    def __init__(self, get, put):
+        self.get, self.put = get, put
+
+
+def view(*names):
+    def register(fn):
+        for name in names:
+            VIEWS[name] = fn
+        return fn
+
+    return register
+
+
+@view("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten", "view_as", "reshape_as", "_reshape_alias",
+      "ravel")
+def reshaped(whole, shape, *args, **kwargs):
+    return View(lambda x: x if tuple(x.shape) == shape else wr.reshape(x, shape), lambda x, part: wr.reshape(part, whole))
+
+
+def permuted(order):
+    back = [order.index(i) for i in range(len(order))]
+    if order == list(range(len(order))):
+        return View(lambda x: x, lambda x, part: part)
+    return View(lambda x: wr.permute(x, order), lambda x, part: wr.permute(part, back))
+
+
+@view("permute")
+def permute(whole, shape, dims, *args):
+    return permuted([axis_of(d, len(whole)) for d in dims])
+
+
+@view("transpose", "swapaxes", "swapdims")
+def transpose(whole, shape, a, b):
+    order = list(range(len(whole)))
+    if order:
+        a, b = axis_of(a, len(whole)), axis_of(b, len(whole))
+        order[a], order[b] = order[b], order[a]
+    return permuted(order)
+
+
+@view("t", "numpy_T", "mT", "matrix_H", "adjoint", "mH")
+def t(whole, shape, *args):
+    order = list(range(len(whole)))
+    if len(order) >= 2:
+        order[-1], order[-2] = order[-2], order[-1]
+    return permuted(order)
+
+
+@view("movedim")
+def movedim(whole, shape, source, destination):
+    source, destination = ([axis_of(d, len(whole)) for d in ([dims] if isinstance(dims, int) else dims)]
+                           for dims in (source, destination))
+    order = [i for i in range(len(whole)) if i not in source]
+    for d, s in sorted(zip(destination, source)):
+        order.insert(d, s)
+    return permuted(order)
+
+
+def sliced(whole, axis, start, stop, step):
+    if step == 1 and start == 0 and stop >= whole[axis]:
+        return View(lambda x: x, lambda x, part: part)
+
+    def put(x, part):
+        if step != 1:
+            raise Error("writing to a slice with a step is not supported")
+        parts = [part]
+        if start > 0:
+            parts.insert(0, wr.slice(x, axis, 0, start))
+        if stop < whole[axis]:
+            parts.append(wr.slice(x, axis, stop, whole[axis]))
+        return parts[0] if len(parts) == 1 else wr.concat(parts, axis)
+
+    return View(lambda x: wr.slice(x, axis, start, stop, step), put)
+
+
+@view("slice")
+def slice_(whole, shape, dim=0, start=None, stop=None, step=1):
+    axis = axis_of(dim, len(whole))
+    n = whole[axis]
+    start, stop = 0 if start is None else start, n if stop is None else stop
+    start, stop = (max(0, min(n, v + n if v < 0 else v)) for v in (start, stop))
+    return sliced(whole, axis, start, max(start, stop), step)
+
+
+@view("narrow")
+def narrow(whole, shape, dim, start, length):
+    axis = axis_of(dim, len(whole))
+    start = start + whole[axis] if start < 0 else start
+    return sliced(whole, axis, start, start + length, 1)
+
+
+@view("select")
+def select(whole, shape, dim, index):
+    axis = axis_of(dim, len(whole))
+    index = index + whole[axis] if index < 0 else index
+    part = sliced(whole, axis, index, index + 1, 1)
+    one = whole[:axis] + (1,) + whole[axis + 1:]
+    return View(lambda x: wr.reshape(part.get(x), shape), lambda x, v: part.put(x, wr.reshape(v, one)))
+
+
+@view("expand", "expand_as", "broadcast_to")
+def expand(whole, shape, *args, **kwargs):
+    def put(x, part):
+        raise Error("writing to an expanded tensor is not supported")
+
+    return View(lambda x: x if tuple(x.shape) == shape else wr.broadcast_to(x, shape), put)
+
+
+@view("detach", "detach_")
+def detach(whole, shape, *args):
+    return View(wr.stop_gradient, lambda x, part: part)
+
+
+@view("alias")
+def alias(whole, shape, *args):
+    return View(lambda x: x, lambda x, part: part)
+
+
+def parts_of(name, whole, args):
+    """The views of an op with several results: chunk, split, unbind."""
+    if name == "unbind":
+        dim = axis_of(args[0] if args else 0, len(whole))
+        return [select(whole, whole[:dim] + whole[dim + 1:], dim, i) for i in range(whole[dim])]
+    size = args[0]
+    axis = axis_of(args[1] if len(args) > 1 else 0, len(whole))
+    n = whole[axis]
+    if name == "chunk":
+        size = -(-n // size)
+    if name == "tensor_split":
+        sizes = [n // size + (i < n % size) for i in range(size)]
+    elif isinstance(size, (list, tuple)):
+        sizes = list(size)
+    else:
+        sizes = [size] * (n // size) + ([n % size] if n % size else [])
+    views, start = [], 0
+    for s in sizes:
+        views.append(sliced(whole, axis, start, start + s, 1))
+        start += s
+    return views
+
+
+SEVERAL = ("chunk", "split", "split_with_sizes", "unbind", "tensor_split", "unsafe_chunk", "unsafe_split")
