@@ -11,7 +11,7 @@ define configure
 @[ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) $(GENERATOR)
 endef
 
-.PHONY: help deps build run test python test-python test-python-torch wheel debug asan tsan format format-check tidy bench bench-peers guard guard-update install clean
+.PHONY: help deps build run test python test-python test-python-torch wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules guard guard-update install clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -82,6 +82,18 @@ bench: build  ## windrow bench; CASES="..." for some
 bench-peers: build  ## beside PyTorch, JAX and others (installs them into bench/peers/venv); CASES="..." for some
 	@scripts/install-deps.sh python3-venv
 	bench/peers/run $(CASES)
+
+rules-clingo: build  ## random programs of rules against clingo (installs it into bench/peers/venv)
+	@scripts/install-deps.sh python3-venv
+	@[ -d bench/peers/venv ] || python3 -m venv bench/peers/venv
+	@bench/peers/venv/bin/python -c 'import clingo' 2>/dev/null || bench/peers/venv/bin/pip install -q clingo==5.8.2
+	bench/peers/venv/bin/python scripts/rules_clingo.py --compare build/windrow 1000
+
+bench-rules: build  ## recursive rules beside clingo, nemo and pyDatalog (installs them into bench/peers/venv)
+	@scripts/install-deps.sh python3-venv
+	@[ -d bench/peers/venv ] || python3 -m venv bench/peers/venv
+	@bench/peers/venv/bin/pip install -q clingo==5.8.2 nemo-python==0.10.1 pyDatalog==0.22.4
+	bench/peers/venv/bin/python bench/peers/rules.py build/windrow
 
 guard: build  ## instruction counts of the main steps against bench/instructions.json
 	@scripts/install-deps.sh valgrind

@@ -11,6 +11,7 @@
 #include "cli/doctor.h"
 #include "cli/ops.h"
 #include "cli/profile.h"
+#include "cli/rules.h"
 #include "cli/train.h"
 #include "windrow/windrow.h"
 
@@ -90,6 +91,7 @@ int run(std::vector<std::string> arguments) {
   wr::cli::add_cube(app, exit_code);
   wr::cli::add_circuit(app, exit_code);
   wr::cli::add_run(app, exit_code);
+  wr::cli::add_rules(app, exit_code);
   add_bench(app, exit_code);
   wr::cli::add_profile(app, exit_code, run);
   wr::cli::add_tune(app, exit_code);

@@ -11,26 +11,27 @@ targets=("$@")
 [ ${#targets[@]} -gt 0 ] || for file in fuzz/*.cpp; do targets+=("$(basename "$file" .cpp)"); done
 
 # clang 14 does not know std::source_location.
-scripts/install-deps.sh clang-16 libclang-rt-16-dev zlib1g-dev nlohmann-json3-dev python3
+scripts/install-deps.sh clang-16 libclang-rt-16-dev zlib1g-dev libfmt-dev nlohmann-json3-dev python3
 out=build-fuzz
 mkdir -p $out/objects $out/crashes
 flags=(-std=c++20 -O1 -g -Iinclude -Isrc -Wall -Wextra -fno-omit-frame-pointer -fno-sanitize-recover=all
        -DWINDROW_SANITIZE=1)
 
-# Of the library only what the readers need: files and arrays.
+# Of the library only what the readers need: files and arrays, and the language of rules.
 objects=()
 for source in src/base/{array,array_create,buffer,error,file,layout,shape}.cpp \
-              src/data/{csv,idx,npy,npz,safetensors,safetensors_header,stream}.cpp; do
+              src/data/{csv,idx,npy,npz,safetensors,safetensors_header,stream}.cpp \
+              src/rules/{check,files,format,functions,lexer,parser,safety,slots,strata}.cpp; do
   object=$out/objects/$(basename "$source" .cpp).o
   objects+=("$object")
-  if [ ! -e "$object" ] || [ -n "$(find "$source" src/base src/data include -name '*.h' -newer "$object" -o -path "$source" -newer "$object")" ]; then
+  if [ ! -e "$object" ] || [ -n "$(find "$source" src/base src/data src/rules include -name '*.h' -newer "$object" -o -path "$source" -newer "$object")" ]; then
     clang++-16 "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined -c "$source" -o "$object"
   fi
 done
 
 python3 fuzz/seeds.py $out/corpus
 for target in "${targets[@]}"; do
-  clang++-16 "${flags[@]}" -fsanitize=fuzzer,address,undefined "fuzz/$target.cpp" "${objects[@]}" -lz -o "$out/$target"
+  clang++-16 "${flags[@]}" -fsanitize=fuzzer,address,undefined "fuzz/$target.cpp" "${objects[@]}" -lz -lfmt -o "$out/$target"
   mkdir -p "$out/corpus/$target"
   dictionary=()
   [ -e "fuzz/$target.dict" ] && dictionary=(-dict="fuzz/$target.dict")

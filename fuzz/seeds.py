@@ -63,3 +63,6 @@ put("safetensors", "metadata", safetensors({}, b"", __metadata__={"a": "b"}))
 put("safetensors", "some", safetensors(
     {"w": ("F32", [2, 1], [0, 8]), "n": ("F64", [0], [8, 8]), "s": ("I32", [], [8, 12]), "b": ("BOOL", [2], [12, 14]),
      "u": ("U8", [1], [14, 15])}, bytes(15), __metadata__={"step": "1"}))
+
+for program in sorted((pathlib.Path(__file__).parent.parent / "examples/rules").glob("*.wr")):
+    put("rules", program.stem, program.read_bytes())

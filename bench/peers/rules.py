@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Recursive rules beside clingo, nemo and pyDatalog: the same graphs, one after the other, best of some runs.
+
+usage: rules.py WINDROW [--seconds S] [--markdown FILE]     (make bench-rules installs the peers)
+Windrow's time is that of its whole process, from reading the file to the count of tuples; a peer's is that of solving,
+without starting Python. A peer that takes longer than the limit at one size is left out at larger ones."""
+import argparse
+import pathlib
+import random
+import subprocess
+import tempfile
+import time
+
+RULES = {
+    "closure": ("T(x, y) :- E(x, y).\nT(x, z) :- T(x, y), E(y, z).\n", "t(X,Y) :- e(X,Y). t(X,Z) :- t(X,Y), e(Y,Z)."),
+    "same generation": ("T(x, y) :- E(p, x), E(p, y), x != y.\nT(x, y) :- E(a, x), T(a, b), E(b, y).\n",
+                        "t(X,Y) :- e(P,X), e(P,Y), X != Y. t(X,Y) :- e(A,X), t(A,B), e(B,Y)."),
+}
+
+
+def chain(n):
+    return [(i, i + 1) for i in range(n)]
+
+
+def tree(n):
+    return [((i - 1) // 2, i) for i in range(1, n)]
+
+
+def scattered(n):
+    r = random.Random(n)
+    return sorted({(r.randrange(n), r.randrange(n)) for _ in range(2 * n)})
+
+
+CASES = [("closure", "chain", chain, n) for n in (100, 1000, 3000)] + \
+        [("closure", "random graph", scattered, n) for n in (100, 1000, 3000)] + \
+        [("same generation", "tree", tree, n) for n in (100, 1000, 4000)]
+
+
+def windrow(program, rules, edges, limit):
+    with tempfile.TemporaryDirectory() as folder:
+        facts = pathlib.Path(folder) / "e.tsv"
+        facts.write_text("".join(f"{a}\t{b}\n" for a, b in edges))
+        text = pathlib.Path(folder) / "p.wr"
+        text.write_text("domain V.\nrel E(V, V) input.\n" + rules[0] + "Size() :- count(x, y: T(x, y)) >= 1.\n?- Size().\n")
+        start = time.perf_counter()
+        subprocess.run([program, "rules", "run", str(text), "--data", f"E={facts}"], check=True, capture_output=True, timeout=limit)
+        seconds = time.perf_counter() - start
+        out = pathlib.Path(folder) / "t.tsv"
+        subprocess.run([program, "rules", "run", str(text), "--data", f"E={facts}", "--write", f"T={out}"], check=True,
+                       capture_output=True)
+        return seconds, out.read_bytes().count(b"\n") - 1
+
+
+def clingo_peer(rules, edges, limit):
+    import clingo
+    start = time.perf_counter()
+    control = clingo.Control(["--warn=none"])
+    control.add("base", [], " ".join(f"e({a},{b})." for a, b in edges) + rules[1])
+    control.ground([("base", [])])
+    control.solve()
+    seconds = time.perf_counter() - start
+    return seconds, sum(1 for atom in control.symbolic_atoms.by_signature("t", 2))
+
+
+def nemo_peer(rules, edges, limit):
+    import nmo_python
+    start = time.perf_counter()
+    text = "".join(f"e({a},{b}).\n" for a, b in edges)
+    for rule in rules[1].replace("!=", "!=").split(". "):
+        text += rule.rstrip(".").replace("X", "?X").replace("Y", "?Y").replace("Z", "?Z").replace("P", "?P") \
+            .replace("A", "?A").replace("B", "?B") + " .\n"
+    engine = nmo_python.NemoEngine(nmo_python.load_string(text))
+    engine.reason()
+    seconds = time.perf_counter() - start
+    return seconds, sum(1 for _ in engine.result("t"))
+
+
+def pydatalog_peer(rules, edges, limit):
+    from pyDatalog import pyDatalog
+    pyDatalog.clear()
+    start = time.perf_counter()
+    for a, b in edges:
+        pyDatalog.assert_fact("e", a, b)
+    pyDatalog.load("\n".join(r.rstrip(".").replace(":-", "<=").replace(",", " & ") if ":-" in r else "" for r in rules[1].split(". "))
+                   .replace("(X & Y)", "(X,Y)").replace("(X & Z)", "(X,Z)").replace("(Y & Z)", "(Y,Z)").replace("(P & X)", "(P,X)")
+                   .replace("(P & Y)", "(P,Y)").replace("(A & X)", "(A,X)").replace("(A & B)", "(A,B)").replace("(B & Y)", "(B,Y)")
+                   .replace("X != Y", "(X != Y)"))
+    answer = pyDatalog.ask("t(X,Y)")
+    seconds = time.perf_counter() - start
+    return seconds, len(answer.answers) if answer else 0
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("windrow")
+    parser.add_argument("--seconds", type=float, default=20, help="a peer's limit")
+    parser.add_argument("--markdown", help="write the table there")
+    options = parser.parse_args()
+    peers = {"clingo": clingo_peer, "nemo": nemo_peer, "pyDatalog": pydatalog_peer}
+    slow = set()
+    lines = ["| rules | graph | tuples | windrow ms | " + " | ".join(f"{p} ms" for p in peers) + " |",
+             "|---|---|---|---|" + "---|" * len(peers)]
+    for name, graph, make, n in CASES:
+        edges = make(n)
+        best, tuples = min(windrow(options.windrow, RULES[name], edges, 600) for _ in range(2))
+        cells = []
+        for peer, run in peers.items():
+            if (peer, name, graph) in slow:
+                cells.append("")
+                continue
+            try:
+                seconds, found = run(RULES[name], edges, options.seconds)
+            except Exception as error:  # a peer that is missing or gives up is a cell of the table, not its end
+                cells.append(type(error).__name__)
+                slow.add((peer, name, graph))
+                continue
+            if found != tuples:
+                raise SystemExit(f"{peer} finds {found} tuples, windrow {tuples}: {name}, {graph} of {n}")
+            cells.append(f"{seconds * 1e3:.1f} ({seconds / best:.1f}x)")
+            if seconds > options.seconds / 10:
+                slow.add((peer, name, graph))
+        lines.append(f"| {name} | {graph} of {n} | {tuples} | {best * 1e3:.1f} | " + " | ".join(cells) + " |")
+        print(lines[-1], flush=True)
+    if options.markdown:
+        pathlib.Path(options.markdown).write_text("\n".join(lines) + "\n")
+
+
+main()

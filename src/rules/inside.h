@@ -1,0 +1,32 @@
+// What a Program holds: its text as parsed, the data that was added, and what the checker made of both.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "rules/check.h"
+#include "rules/trace.h"
+#include "windrow/rules.h"
+
+namespace wr::rules {
+
+struct Program::Inside {
+  Syntax syntax;
+  Data data;
+  std::string folder;
+  Checked checked;
+  mutable Parameters parameters;  // made when they are first needed
+
+  /// After data was added.
+  void check_again() { checked = check(syntax, data, folder); }
+  /// The program with one more query.
+  Checked with_query(std::string_view text) const;
+};
+
+/// The semantics that a program asks for, by @semantics or by what it is made of.
+Semantics semantics_of(const Syntax& syntax);
+/// @fixpoint's numbers; 0 and -1 where there is none.
+int fixpoint_iterations(const Syntax& syntax);
+double fixpoint_tolerance(const Syntax& syntax);
+
+}  // namespace wr::rules

@@ -1,0 +1,226 @@
+// Learning: what @minimize names is traced once with its gradients and the optimiser, and run until it is done.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <chrono>
+#include <cmath>
+
+#include "rules/inside.h"
+#include "rules/real.h"
+#include "rules/strata.h"
+#include "windrow/checkpoint.h"
+#include "windrow/error.h"
+#include "windrow/optim.h"
+#include "windrow/step.h"
+
+namespace wr::rules {
+namespace {
+
+TraceSettings settings_for(const Program::Inside& inside, const TraceOptions& options) {
+  TraceSettings settings;
+  settings.semantics = options.semantics.value_or(semantics_of(inside.syntax));
+  if (settings.semantics == Semantics::boolean)
+    throw Error(fmt::format("{}: boolean semantics has no gradient and no tensors; choose another, such as product",
+                            inside.syntax.name));
+  settings.dtype = options.dtype;
+  settings.iterations = options.iterations > 0 ? options.iterations : fixpoint_iterations(inside.syntax);
+  return settings;
+}
+
+Tracer tracer_for(const Program::Inside& inside, const std::map<std::string, Tensor>& inputs,
+                  const TraceOptions& options) {
+  Tracer tracer(inside.checked, inside.data, inside.parameters, settings_for(inside, options));
+  for (const auto& [name, value] : inputs) {
+    const int id = inside.checked.id(name);
+    if (id < 0) throw Error(fmt::format("{}: no relation or tensor is called '{}'", inside.syntax.name, name));
+    Shape shape;
+    for (int d : inside.checked.predicates[static_cast<std::size_t>(id)].domains)
+      shape.push_back(inside.checked.domains[static_cast<std::size_t>(d)].size);
+    if (value.shape() != shape)
+      throw Error(fmt::format("{}: {} is {}, the input is {}", inside.syntax.name, name, to_string(shape),
+                              to_string(value.shape())));
+    tracer.give(id, value);
+  }
+  return tracer;
+}
+
+Tensor constraints_of(Tracer& tracer, DType dtype) {
+  Tensor total;
+  double weights = 0;
+  const auto& statements = tracer.program().syntax.statements;
+  for (std::size_t i = 0; i < statements.size(); ++i) {
+    const Statement& s = statements[i];
+    if (s.kind != Statement::Kind::constraint) continue;
+    const Piece value = tracer.body(static_cast<int>(i));
+    if (!value.axes.empty())
+      fail_at(tracer.program().syntax.name, s.place,
+              fmt::format("'{}' stands free in a constraint; quantify it with forall or exists",
+                          value.axes[0].substr(0, value.axes[0].find('#'))));
+    const Tensor weighted = value.tensor * s.weight;
+    total = total ? total + weighted : weighted;
+    weights += s.weight;
+  }
+  if (!total) throw Error(fmt::format("{}: there are no constraints", tracer.program().syntax.name));
+  static_cast<void>(dtype);
+  return total * (1 / weights);
+}
+
+double option(const Statement& s, const std::string& name, double otherwise, const std::string& file) {
+  for (const Option& o : s.options)
+    if (o.name == name) {
+      double value = 0;
+      const auto result = std::from_chars(o.value.data(), o.value.data() + o.value.size(), value);
+      if (result.ec != std::errc() || result.ptr != o.value.data() + o.value.size())
+        fail_at(file, o.place, fmt::format("{}={}: expected a number", o.name, o.value));
+      return value;
+    }
+  return otherwise;
+}
+
+void check_options(const Statement& s, const std::string& file) {
+  for (const Option& o : s.options)
+    if (o.name != "lr" && o.name != "steps" && o.name != "decay" && o.name != "optimiser")
+      fail_at(file, o.place, fmt::format("unknown option '{}'; there are lr, steps, decay and optimiser", o.name));
+}
+
+std::unique_ptr<optim::Optimiser> optimiser_for(const Statement& s, double lr, double decay, const std::string& file) {
+  std::string name = "adam";
+  Place place;
+  for (const Option& o : s.options)
+    if (o.name == "optimiser") name = o.value, place = o.place;
+  if (name == "adam") return std::make_unique<optim::Adam>(optim::Adam::Options{.lr = lr, .weight_decay = decay});
+  if (name == "adamw") return std::make_unique<optim::AdamW>(optim::Adam::Options{.lr = lr, .weight_decay = decay});
+  if (name == "sgd") return std::make_unique<optim::Sgd>(optim::Sgd::Options{.lr = lr, .weight_decay = decay});
+  if (name == "rmsprop")
+    return std::make_unique<optim::RmsProp>(optim::RmsProp::Options{.lr = lr, .weight_decay = decay});
+  fail_at(file, place, fmt::format("unknown optimiser '{}'; there are adam, adamw, sgd and rmsprop", name));
+}
+
+}  // namespace
+
+Tensor Program::trace(const std::string& name, const std::map<std::string, Tensor>& inputs,
+                      const TraceOptions& options) {
+  const int id = inside_->checked.id(name);
+  if (id < 0) throw Error(fmt::format("{}: no relation or tensor is called '{}'", inside_->syntax.name, name));
+  return tracer_for(*inside_, inputs, options).value(id);
+}
+
+Tensor Program::trace_constraints(const std::map<std::string, Tensor>& inputs, const TraceOptions& options) {
+  Tracer tracer = tracer_for(*inside_, inputs, options);
+  return constraints_of(tracer, options.dtype);
+}
+
+std::vector<State> Program::parameters() const {
+  std::vector<State> list;
+  for (const auto& [name, state] : inside_->parameters) list.push_back(state);
+  return list;
+}
+
+TrainReport Program::train(const TrainOptions& options) {
+  const Statement* goal = nullptr;
+  for (const Statement& s : inside_->syntax.statements)
+    if (s.kind == Statement::Kind::directive && s.name == "minimize") goal = &s;
+  if (goal == nullptr)
+    throw Error(fmt::format("{}: nothing says what to minimise; add @minimize Loss(lr=0.01, steps=1000).",
+                            inside_->syntax.name));
+  const std::string& file = inside_->syntax.name;
+  check_options(*goal, file);
+  const int steps = options.steps > 0 ? options.steps : static_cast<int>(option(*goal, "steps", 1000, file));
+  const double lr = options.lr > 0 ? options.lr : option(*goal, "lr", 0.01, file);
+  const auto optimiser = optimiser_for(*goal, lr, option(*goal, "decay", 0, file), file);
+  TrainReport report;
+  const auto start = std::chrono::steady_clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  Step step = compile(
+      [&](const std::vector<Tensor>&) {
+        TraceOptions trace_options;
+        trace_options.semantics = options.semantics;
+        const Tensor loss = goal->head.name == "constraints" ? 1 - trace_constraints({}, trace_options)
+                                                             : trace(goal->head.name, {}, trace_options);
+        if (loss.shape().count() != 1)
+          fail_at(file, goal->head.place,
+                  fmt::format("{} is {}; what is minimised has one element", goal->head.name, to_string(loss.shape())));
+        if (inside_->parameters.empty())
+          fail_at(file, goal->place,
+                  "nothing is learned: declare a tensor or relation with `learn`, or a rule with `learn ::`");
+        optimiser->minimize(loss, parameters());
+        return std::vector<Tensor>{reshape(loss, {})};
+      },
+      std::vector<Spec>{});
+  report.compile_seconds = seconds();
+  for (int i = 1; i <= steps; ++i) {
+    const double loss = static_cast<double>(step.run({})[0].item<float>());
+    report.losses.push_back(loss);
+    if (std::isnan(loss))
+      throw Error(fmt::format("{}: the loss is not a number after {} steps; a smaller lr may help", file, i));
+    if (options.progress && (i % options.every == 0 || i == steps) && !options.progress(i, loss)) break;
+  }
+  report.seconds = seconds();
+  return report;
+}
+
+std::string Program::learned() const {
+  const auto probability = [](double logit) { return 1 / (1 + std::exp(-logit)); };
+  std::string text;
+  for (const Statement& s : inside_->checked.syntax.statements) {
+    if (s.kind != Statement::Kind::rule) continue;
+    Statement shown = s;
+    bool learned = false;
+    if (s.learned_weight)
+      if (const auto found = inside_->parameters.find(weight_name(s)); found != inside_->parameters.end()) {
+        shown.learned_weight = false;
+        shown.weighted = learned = true;
+        const double logit = found->second.value().astype(DType::f64).item<double>();
+        shown.weight = std::round(probability(logit) * 1e4) / 1e4;
+      }
+    std::string notes;
+    std::function<void(Formula&)> choose = [&](Formula& f) {
+      for (Formula& part : f.parts) choose(part);
+      if (f.kind != Formula::Kind::atom || !f.atom.choice) return;
+      const auto found = inside_->parameters.find("?" + f.atom.name);
+      if (found == inside_->parameters.end()) return;
+      const std::vector<double> logits = found->second.value().astype(DType::f64).to_vector<double>();
+      double total = 0, most = -1;
+      for (double l : logits) total += std::exp(l);
+      std::size_t k = 0;
+      std::string best;
+      const int head = inside_->checked.id(s.head.name);
+      for (std::size_t p = 0; p < inside_->checked.predicates.size(); ++p)
+        if (matches_choice(inside_->checked, f.atom, static_cast<int>(p), head)) {
+          const double share = std::exp(logits.at(k++)) / total;
+          if (share > most) most = share, best = inside_->checked.predicates[p].name;
+        }
+      notes += fmt::format("{}?{} is {} ({:.3f})", notes.empty() ? "  # " : ", ", f.atom.name, best, most);
+      f.atom.choice = false;
+      f.atom.name = best;
+      learned = true;
+    };
+    choose(shown.body);
+    if (learned) text += format(shown) + notes + "\n";
+  }
+  return text;
+}
+
+void Program::save(const std::string& path) const {
+  CheckpointStates states;
+  for (const auto& [name, state] : inside_->parameters) states.add(name, state);
+  save_checkpoint(path, states, {{"kind", "rules"}, {"program", inside_->syntax.name}});
+}
+
+void Program::restore(const std::string& path) {
+  const Safetensors file = read_safetensors(path);
+  for (const auto& [name, array] : file.tensors) inside_->parameters[name] = State(array, name);
+}
+
+std::map<std::string, Array> Program::gradient(const std::string& loss, const std::vector<std::string>& by,
+                                               const SolveOptions& options) const {
+  const int id = inside_->checked.id(loss);
+  if (id < 0) throw Error(fmt::format("{}: no relation or tensor is called '{}'", inside_->syntax.name, loss));
+  const Semantics semantics = options.semantics.value_or(semantics_of(inside_->syntax));
+  if (semantics == Semantics::boolean)
+    throw Error(
+        fmt::format("{}: boolean semantics has no gradient; choose another, such as product", inside_->syntax.name));
+  return RealSolver(inside_->checked, inside_->data, inside_->parameters, semantics, options).gradient(id, by);
+}
+
+}  // namespace wr::rules

@@ -1,0 +1,251 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "rules/demand.h"
+#include "rules/explain.h"
+#include "rules/files.h"
+#include "rules/functions.h"
+#include "rules/inside.h"
+#include "rules/real.h"
+#include "rules/solve.h"
+#include "windrow/data.h"
+#include "windrow/error.h"
+
+namespace wr::rules {
+namespace {
+
+Answers answers_of(const Checked& checked, const CoreProgram& core, Solver& solver, const std::string& query) {
+  Answers answers;
+  answers.query = query;
+  for (const std::string& n : core.answer_names) answers.columns.push_back(n.substr(0, n.find('#')));
+  const auto& domains = core.predicates[static_cast<std::size_t>(core.answer)].domains;
+  solver.relation(core.answer).tuples().each([&](const Value* tuple) {
+    std::vector<std::string> row;
+    for (std::size_t i = 0; i < domains.size(); ++i)
+      row.push_back(checked.domains[static_cast<std::size_t>(domains[i])].name_of(tuple[i]));
+    answers.rows.push_back(std::move(row));
+  });
+  return answers;
+}
+
+Answers solved(const Checked& checked, const Program::Inside& inside, int query, const SolveOptions& options,
+               SolveFacts* facts) {
+  const Data& data = inside.data;
+  const Statement& s = checked.syntax.statements[static_cast<std::size_t>(query)];
+  const Semantics semantics = options.semantics.value_or(semantics_of(checked.syntax));
+  if (semantics != Semantics::boolean)
+    return solve_real(checked, data, inside.parameters, query, semantics, options, facts);
+  const CoreProgram core = demanded(to_core(checked, query));
+  Solver solver(checked, core, data, options);
+  solver.run({core.answer});
+  if (facts != nullptr) *facts = solver.facts();
+  return answers_of(checked, core, solver, format(s.body));
+}
+
+/// "P(x1, x2)" for all tuples of P.
+std::string all_of(const Predicate& p) {
+  std::string text = p.name + (p.tensor ? "[" : "(");
+  for (std::size_t i = 0; i < p.domains.size(); ++i) text += fmt::format("{}x{}", i ? ", " : "", i + 1);
+  return text + (p.tensor ? "]" : ")");
+}
+
+void add_loaded(Data& data, const std::string& name, const std::string& path, int arity) {
+  if (path.ends_with(".npy"))
+    data.arrays[name] = wr::data::read_npy(path);
+  else
+    data.tables[name].push_back(read_table(path, arity));
+}
+
+int declared_arity(const Syntax& syntax, const std::string& name) {
+  for (const Statement& s : syntax.statements) {
+    if ((s.kind == Statement::Kind::relation || s.kind == Statement::Kind::tensor) && s.name == name)
+      return static_cast<int>(s.domains.size());
+  }
+  int arity = -1;
+  const auto see = [&](const Atom& a, bool) {
+    if (arity < 0 && a.name == name && !a.choice) arity = static_cast<int>(a.terms.size());
+  };
+  for (const Statement& s : syntax.statements) {
+    if (s.kind != Statement::Kind::directive) see(s.head, false);
+    for_each_atom(s.body, false, see);
+    for_each_atom(s.value, see);
+  }
+  return arity;
+}
+
+}  // namespace
+
+Semantics semantics_of(const Syntax& syntax) {
+  bool real = false;
+  for (const Statement& s : syntax.statements) {
+    if (s.kind == Statement::Kind::directive && s.name == "semantics") return *semantics_called(s.semantics);
+    real = real || s.weighted || s.learned_weight || s.learn || s.kind == Statement::Kind::equation ||
+           s.kind == Statement::Kind::tensor;
+  }
+  return real ? Semantics::product : Semantics::boolean;
+}
+
+Checked Program::Inside::with_query(std::string_view text) const {
+  const Syntax query = parse_text(fmt::format("?- {}{}", text, text.ends_with('.') ? "" : "."), "query");
+  Syntax all = syntax;
+  if (query.statements.size() != 1) throw Error("query: expected one query");
+  all.statements.push_back(query.statements[0]);
+  all.statements.back().place = {};
+  // In a domain that grows with the data, a constant that no data know is a slip of the pen.
+  for_each_atom(all.statements.back().body, false, [&](const Atom& a, bool) {
+    const int id = checked.id(a.name);
+    if (id < 0 || a.choice) return;
+    for (const Term& t : a.terms) {
+      if (t.kind != Term::Kind::constant && t.kind != Term::Kind::number) continue;
+      const bool known = std::any_of(checked.domains.begin(), checked.domains.end(),
+                                     [&](const Domain& d) { return d.find(t.text) >= 0; });
+      if (known) continue;
+      std::vector<std::string> names;
+      for (int d : checked.predicates[static_cast<std::size_t>(id)].domains)
+        if (checked.domains[static_cast<std::size_t>(d)].size <= 100'000)
+          names.insert(names.end(), checked.domains[static_cast<std::size_t>(d)].names.begin(),
+                       checked.domains[static_cast<std::size_t>(d)].names.end());
+      const std::string near = nearest(t.text, names);
+      throw Error(fmt::format("query: unknown constant {}{}", quoted_constant(t.text),
+                              near.empty() ? "" : "; did you mean " + quoted_constant(near) + "?"));
+    }
+  });
+  return check(std::move(all), data, folder);
+}
+
+Program::Program(std::unique_ptr<Inside> inside) : inside_(std::move(inside)) {}
+Program::Program(const Program& other) : inside_(std::make_unique<Inside>(*other.inside_)) {
+  for (auto& [name, state] : inside_->parameters) state = State(state.value(), name);  // of its own
+}
+Program::Program(Program&&) noexcept = default;
+Program& Program::operator=(Program&&) noexcept = default;
+Program::~Program() = default;
+
+Program Program::parse(std::string_view text, const std::string& name) {
+  auto inside = std::make_unique<Inside>();
+  inside->syntax = parse_text(text, name);
+  inside->check_again();
+  return Program(std::move(inside));
+}
+
+Program Program::parse_file(const std::string& path) {
+  auto inside = std::make_unique<Inside>();
+  inside->syntax = parse_text(read_text_file(path), std::filesystem::path(path).filename().string());
+  inside->folder = std::filesystem::path(path).parent_path().string();
+  for (const Statement& s : inside->syntax.statements)
+    if (s.kind == Statement::Kind::directive && s.name == "load")
+      add_loaded(inside->data, s.head.name, path_from(inside->folder, s.file),
+                 declared_arity(inside->syntax, s.head.name));
+  inside->check_again();
+  return Program(std::move(inside));
+}
+
+void Program::add(const std::string& relation, const std::vector<std::vector<std::string>>& rows,
+                  const std::vector<double>& weights) {
+  if (!weights.empty() && weights.size() != rows.size())
+    throw Error(fmt::format("{}: {} rows and {} weights", relation, rows.size(), weights.size()));
+  inside_->data.tables[relation].push_back({rows, weights, "rows of " + relation});
+  inside_->check_again();
+}
+
+void Program::load(const std::string& relation, const std::string& path) {
+  add_loaded(inside_->data, relation, path, declared_arity(inside_->syntax, relation));
+  inside_->check_again();
+}
+
+void Program::set(const std::string& name, const Array& values) {
+  inside_->data.arrays[name] = values;
+  inside_->check_again();
+}
+
+Answers Program::query(std::string_view text, const SolveOptions& options) const {
+  const Checked checked = inside_->with_query(text);
+  return solved(checked, *inside_, static_cast<int>(checked.syntax.statements.size()) - 1, options, nullptr);
+}
+
+std::vector<Answers> Program::run(const SolveOptions& options, SolveFacts* facts) const {
+  std::vector<Answers> all;
+  for (std::size_t i = 0; i < inside_->checked.syntax.statements.size(); ++i)
+    if (inside_->checked.syntax.statements[i].kind == Statement::Kind::query)
+      all.push_back(solved(inside_->checked, *inside_, static_cast<int>(i), options, facts));
+  return all;
+}
+
+Answers Program::relation(const std::string& name, const SolveOptions& options, SolveFacts* facts) const {
+  const int id = inside_->checked.id(name);
+  if (id < 0) throw Error(fmt::format("{}: no relation or tensor is called '{}'", inside_->syntax.name, name));
+  const Checked checked = inside_->with_query(all_of(inside_->checked.predicates[static_cast<std::size_t>(id)]));
+  return solved(checked, *inside_, static_cast<int>(checked.syntax.statements.size()) - 1, options, facts);
+}
+
+Array Program::array(const std::string& name, const SolveOptions& options) const {
+  const Answers answers = relation(name, options);
+  const Predicate& p = inside_->checked.predicates[static_cast<std::size_t>(inside_->checked.id(name))];
+  Shape shape;
+  double cells = 1;
+  for (int d : p.domains) {
+    shape.push_back(inside_->checked.domains[static_cast<std::size_t>(d)].size);
+    cells *= static_cast<double>(shape.back());
+  }
+  if (cells * 8 > static_cast<double>(options.memory))
+    throw Error(fmt::format("{}: an array {} of {} would take {:.3g} bytes, the limit is {}", inside_->syntax.name,
+                            to_string(shape), name, cells * 8, options.memory));
+  std::vector<double> values(static_cast<std::size_t>(cells), 0.0);
+  for (std::size_t r = 0; r < answers.rows.size(); ++r) {
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < p.domains.size(); ++i) {
+      const Domain& d = inside_->checked.domains[static_cast<std::size_t>(p.domains[i])];
+      at = at * d.size + d.find(answers.rows[r][i]);
+    }
+    values[static_cast<std::size_t>(at)] = answers.values.empty() ? 1.0 : answers.values[r];
+  }
+  const Array array = Array::from(values, shape);
+  const bool boolean = options.semantics.value_or(semantics()) == Semantics::boolean;
+  return boolean && !p.tensor ? array.astype(DType::boolean) : array;
+}
+
+std::string Program::explain(std::string_view atom, const SolveOptions& options) const {
+  const Checked checked = inside_->with_query(atom);
+  const Statement& s = checked.syntax.statements.back();
+  if (s.body.kind != Formula::Kind::atom || s.body.atom.tensor)
+    throw Error("explain: expected one relation with constants, such as Ancestor(Ann, Bob)");
+  const int predicate = checked.id(s.body.atom.name);
+  std::vector<Value> tuple;
+  for (std::size_t i = 0; i < s.body.atom.terms.size(); ++i) {
+    const Term& t = s.body.atom.terms[i];
+    const int d = checked.predicates[static_cast<std::size_t>(predicate)].domains[i];
+    if (t.kind != Term::Kind::constant && t.kind != Term::Kind::number)
+      throw Error(
+          fmt::format("explain: '{}' is a variable; expected constants, such as Ancestor(Ann, Bob)", format(t)));
+    tuple.push_back(static_cast<Value>(checked.domains[static_cast<std::size_t>(d)].find(t.text)));
+  }
+  const Semantics semantics = options.semantics.value_or(semantics_of(checked.syntax));
+  const CoreProgram core = to_core(checked);
+  Solver solver(checked, core, inside_->data, options);
+  solver.keep_ranks();
+  solver.run({predicate});
+  if (solver.rank(predicate, tuple.data()) < 0) return format(s.body.atom) + " does not hold: no rule derives it\n";
+  if (semantics == Semantics::boolean) return explain_tuple(checked, core, solver, predicate, tuple);
+  RealSolver real(checked, inside_->data, inside_->parameters, semantics, options);
+  std::map<int, Array> values;
+  return explain_tuple(checked, core, solver, predicate, tuple, [&](int p, const std::vector<Value>& t) {
+    if (!values.contains(p)) values[p] = real.value(p);
+    Dims index;
+    for (Value v : t) index.push_back(v);
+    return std::as_const(values.at(p)).at<double>(index);
+  });
+}
+
+std::vector<std::string> Program::names() const {
+  std::vector<std::string> names;
+  for (const Predicate& p : inside_->checked.predicates)
+    if (!p.name.starts_with('?')) names.push_back(p.name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Semantics Program::semantics() const { return semantics_of(inside_->syntax); }
+
+}  // namespace wr::rules

@@ -1,0 +1,276 @@
+#include "rules/real.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <set>
+
+#include "rules/inside.h"
+#include "windrow/error.h"
+#include "windrow/step.h"
+
+namespace wr::rules {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// The first rule or equation of a predicate, for messages and profiles.
+const Statement* first_rule(const Checked& program, int predicate) {
+  for (const Statement& s : program.syntax.statements)
+    if ((s.kind == Statement::Kind::rule || s.kind == Statement::Kind::equation) &&
+        program.id(s.head.name) == predicate)
+      return &s;
+  return nullptr;
+}
+
+/// All predicates that these need, themselves included.
+std::set<int> needed_by(const Checked& program, std::vector<int> wanted) {
+  std::set<int> needed;
+  while (!wanted.empty()) {
+    const int p = wanted.back();
+    wanted.pop_back();
+    if (p < 0 || !needed.insert(p).second) continue;
+    for (const Statement& s : program.syntax.statements) {
+      if ((s.kind != Statement::Kind::rule && s.kind != Statement::Kind::equation) || program.id(s.head.name) != p)
+        continue;
+      const auto add = [&](const Atom& a, bool) { wanted.push_back(program.id(a.name)); };
+      for_each_atom(s.body, false, add);
+      for_each_atom(s.value, add);
+    }
+  }
+  return needed;
+}
+
+}  // namespace
+
+int fixpoint_iterations(const Syntax& syntax) {
+  for (const Statement& s : syntax.statements)
+    if (s.kind == Statement::Kind::directive && s.name == "fixpoint") return std::stoi(s.options[0].value);
+  return 0;
+}
+
+double fixpoint_tolerance(const Syntax& syntax) {
+  for (const Statement& s : syntax.statements)
+    if (s.kind == Statement::Kind::directive && s.name == "fixpoint" && s.options.size() > 1)
+      return std::stod(s.options[1].value);
+  return -1;
+}
+
+RealSolver::RealSolver(const Checked& program, const Data& data, Parameters& parameters, Semantics semantics,
+                       const SolveOptions& options)
+    : program_(program), data_(data), parameters_(parameters), options_(options) {
+  settings_.semantics = semantics;
+  settings_.memory = options.memory;
+  if (options_.most_iterations == 0) options_.most_iterations = fixpoint_iterations(program.syntax);
+  settings_.iterations = options_.most_iterations;
+  if (options_.most_iterations == 0) options_.most_iterations = 10'000;
+  if (options_.tolerance < 0) options_.tolerance = fixpoint_tolerance(program.syntax);
+  if (options_.tolerance < 0) options_.tolerance = 1e-9;
+}
+
+Tracer RealSolver::tracer() {
+  Tracer t(program_, data_, parameters_, settings_);
+  for (const auto& [p, array] : solved_) t.give(p, Tensor(array));
+  return t;
+}
+
+std::vector<Array> RealSolver::run(const std::function<std::vector<Tensor>(Tracer&)>& trace) {
+  Step step = compile(
+      [&](const std::vector<Tensor>&) {
+        Tracer t = tracer();
+        return trace(t);
+      },
+      std::vector<Spec>{});
+  const Step::Results results = step.run({});
+  std::vector<Array> arrays;
+  for (std::size_t i = 0; i < results.size(); ++i) arrays.push_back(results[i].clone());
+  return arrays;
+}
+
+void RealSolver::prepare(const std::vector<int>& wanted) {
+  const std::set<int> needed = needed_by(program_, wanted);
+  const Tracer probe(program_, data_, parameters_, settings_);
+  for (std::size_t c = 0; c < program_.components.size(); ++c) {
+    const auto& members = program_.components[c];
+    if (!needed.contains(members[0]) || solved_.contains(members[0]) || !probe.needs_fixpoint(static_cast<int>(c)))
+      continue;
+    solve_fixpoint(static_cast<int>(c));
+  }
+}
+
+void RealSolver::solve_fixpoint(int component) {
+  const auto start = Clock::now();
+  const auto& members = program_.components[static_cast<std::size_t>(component)];
+  std::vector<Array> now = run([&](Tracer& t) {
+    std::vector<Tensor> list;
+    for (int m : members) list.push_back(t.base(m));
+    return list;
+  });
+  std::vector<Spec> specs;
+  for (const Array& a : now) specs.push_back({a.dtype(), a.shape()});
+  Step step = compile(
+      [&](const std::vector<Tensor>& x) {
+        Tracer t = tracer();
+        std::vector<Tensor> after = t.next(component, x);
+        Tensor change;
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          // Equal infinities have not changed.
+          const Tensor each = max(where(eq(after[i], x[i]), 0, abs(after[i] - x[i])));
+          change = change ? maximum(change, each) : each;
+        }
+        after.push_back(change);
+        return after;
+      },
+      specs);
+  const Statement* rule = first_rule(program_, members[0]);
+  const std::string told = rule != nullptr ? format(*rule) : "";
+  double change = 0;
+  int i = 1;
+  for (;; ++i) {
+    std::vector<const Array*> arguments;
+    for (const Array& a : now) arguments.push_back(&a);
+    const Step::Results after = step.run(arguments);
+    for (std::size_t m = 0; m < now.size(); ++m) now[m] = after[m].clone();
+    change = after[now.size()].item<double>();
+    if (change <= options_.tolerance) break;
+    if (i >= options_.most_iterations || std::isnan(change))
+      fail_at(program_.syntax.name, rule != nullptr ? rule->place : Place{},
+              fmt::format("no convergence: `{}` still changes by {:.3g} after {} iterations (the tolerance is {:g})",
+                          told, change, i, options_.tolerance));
+  }
+  for (std::size_t m = 0; m < members.size(); ++m) solved_[members[m]] = now[m];
+  fixpoints_.push_back(component);
+  facts_.iterations += i;
+  facts_.rules.push_back({told, rule != nullptr ? rule->place.line : 0, seconds_since(start), i});
+}
+
+Array RealSolver::query(int statement, std::vector<Axis>& variables) {
+  const auto start = Clock::now();
+  const Statement& s = program_.syntax.statements[static_cast<std::size_t>(statement)];
+  std::vector<int> wanted;
+  for_each_atom(s.body, false, [&](const Atom& a, bool) { wanted.push_back(program_.id(a.name)); });
+  prepare(wanted);
+  const std::vector<Array> values = run([&](Tracer& t) {
+    const Piece piece = t.body(statement);
+    variables = piece.axes;
+    return std::vector<Tensor>{piece.tensor};
+  });
+  facts_.seconds += seconds_since(start);
+  return values[0];
+}
+
+Array RealSolver::value(int predicate) {
+  prepare({predicate});
+  return run([&](Tracer& t) { return std::vector<Tensor>{t.value(predicate)}; })[0];
+}
+
+Answers solve_real(const Checked& program, const Data& data, Parameters& parameters, int query, Semantics semantics,
+                   const SolveOptions& options, SolveFacts* facts) {
+  RealSolver solver(program, data, parameters, semantics, options);
+  std::vector<Axis> variables;
+  const Array values = solver.query(query, variables).contiguous();
+  if (facts != nullptr) *facts = solver.facts();
+  Answers answers;
+  answers.query = format(program.syntax.statements[static_cast<std::size_t>(query)].body);
+  const double outside = Logic(semantics, DType::f64).falsehood();
+  const double* v = values.data<double>();
+  std::vector<int> domains;
+  for (const Axis& a : variables) {
+    answers.columns.push_back(a.substr(0, a.find('#')));
+    domains.push_back(program.variables[static_cast<std::size_t>(query)].at(a));
+  }
+  for (std::int64_t i = 0; i < values.count(); ++i) {
+    if (v[i] == outside && !variables.empty()) continue;
+    std::vector<std::string> row(variables.size());
+    std::int64_t rest = i;
+    for (int a = values.rank() - 1; a >= 0; --a) {
+      row[static_cast<std::size_t>(a)] =
+          program.domains[static_cast<std::size_t>(domains[static_cast<std::size_t>(a)])].name_of(rest %
+                                                                                                  values.shape()[a]);
+      rest /= values.shape()[a];
+    }
+    answers.rows.push_back(std::move(row));
+    answers.values.push_back(v[i]);
+  }
+  return answers;
+}
+
+// ---- gradients at a fixpoint ----
+//
+// x = F(x, p) and a loss L(x, p): with a = dL/dx + (dF/dx)^T a, found by iterating like x itself, the gradient is
+// dL/dp + (dF/dp)^T a. Components that were solved later lean on earlier ones, so they are undone first.
+
+std::map<std::string, Array> RealSolver::gradient(int loss, const std::vector<std::string>& by) {
+  prepare({loss});
+  std::vector<int> members, asked;
+  std::vector<Spec> specs;
+  for (int c : fixpoints_)
+    for (int m : program_.components[static_cast<std::size_t>(c)]) members.push_back(m);
+  for (const std::string& name : by) {
+    asked.push_back(program_.id(name));
+    if (asked.back() < 0)
+      throw Error(fmt::format("{}: no relation or tensor is called '{}'", program_.syntax.name, name));
+    if (program_.predicates[static_cast<std::size_t>(asked.back())].defined)
+      throw Error(
+          fmt::format("{}: {} has rules or equations; gradients are by what is given", program_.syntax.name, name));
+  }
+  std::vector<Array> values = run([&](Tracer& t) {
+    std::vector<Tensor> list;
+    for (int id : asked) list.push_back(t.base(id));
+    return list;
+  });
+  // Arguments: adjoints and values of all recursive predicates, values of what is asked for.
+  std::vector<Array> arguments;
+  for (int m : members) arguments.push_back(Array::zeros(solved_.at(m).shape(), DType::f64));
+  for (int m : members) arguments.push_back(solved_.at(m));
+  for (Array& v : values) arguments.push_back(std::move(v));
+  for (const Array& a : arguments) specs.push_back({DType::f64, a.shape()});
+  const std::size_t n = members.size();
+  Step step = compile(
+      [&](const std::vector<Tensor>& in) {
+        Tracer t(program_, data_, parameters_, settings_);
+        for (std::size_t i = 0; i < asked.size(); ++i) t.give(asked[i], in[2 * n + i]);
+        const auto give_all = [&] {
+          for (std::size_t i = 0; i < n; ++i) t.give(members[i], in[n + i]);
+        };
+        give_all();
+        Tensor total = sum(t.value(loss));
+        std::size_t at = 0;
+        for (int c : fixpoints_) {
+          std::vector<Tensor> now;
+          const std::size_t count = program_.components[static_cast<std::size_t>(c)].size();
+          for (std::size_t i = 0; i < count; ++i) now.push_back(in[n + at + i]);
+          give_all();
+          const std::vector<Tensor> after = t.next(c, now);
+          for (std::size_t i = 0; i < count; ++i) total = total + sum(after[i] * in[at + i]);
+          at += count;
+        }
+        return grad(total, {in.begin() + static_cast<std::ptrdiff_t>(n), in.end()});
+      },
+      specs);
+  std::map<std::string, Array> gradients;
+  for (int i = 1;; ++i) {
+    std::vector<const Array*> list;
+    for (const Array& a : arguments) list.push_back(&a);
+    const Step::Results results = step.run(list);
+    double change = 0;
+    for (std::size_t m = 0; m < n; ++m) {
+      const double* before = arguments[m].data<double>();
+      const double* after = results[m].data<double>();
+      for (std::int64_t k = 0; k < arguments[m].count(); ++k) change = std::max(change, std::abs(after[k] - before[k]));
+      arguments[m] = results[m].clone();
+    }
+    if (change > options_.tolerance && i < options_.most_iterations) continue;
+    if (change > options_.tolerance || std::isnan(change))
+      throw Error(
+          fmt::format("{}: the adjoint fixpoint still changes by {:.3g} after {} iterations (the tolerance is {:g})",
+                      program_.syntax.name, change, i, options_.tolerance));
+    for (std::size_t k = 0; k < by.size(); ++k) gradients[by[k]] = results[n + k].clone();
+    return gradients;
+  }
+}
+
+}  // namespace wr::rules

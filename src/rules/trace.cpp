@@ -1,0 +1,332 @@
+// Components, facts, rules and heads. Formulas, expressions and recursion along an index stand in files of their own.
+#include "rules/trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "rules/functions.h"
+#include "rules/strata.h"
+#include "windrow/error.h"
+
+namespace wr::rules {
+
+Tracer::Tracer(const Checked& program, const Data& data, Parameters& parameters, const TraceSettings& settings)
+    : program_(program), data_(data), parameters_(parameters), settings_(settings) {}
+
+void Tracer::fail(Place place, const std::string& message) const { fail_at(program_.syntax.name, place, message); }
+
+Logic Tracer::logic(const Statement& s) const {
+  if (s.kind == Statement::Kind::rule && !s.semantics.empty()) return {*semantics_called(s.semantics), settings_.dtype};
+  return {settings_.semantics, settings_.dtype};
+}
+
+Shape Tracer::shape_of(int id) const {
+  Shape shape;
+  double cells = 1;
+  const Predicate& p = predicate(id);
+  if (p.domains.size() > static_cast<std::size_t>(kMaxRank))
+    fail(p.place, fmt::format("{} has {} arguments; as a tensor it can have {}", p.name, p.domains.size(), kMaxRank));
+  for (int d : p.domains) {
+    if (domain(d).size == 0)
+      fail(p.place, fmt::format("domain {} of {} is empty: declare it, or give facts or data", domain(d).name, p.name));
+    shape.push_back(domain(d).size);
+    cells *= static_cast<double>(domain(d).size);
+  }
+  const double bytes = cells * static_cast<double>(wr::size_of(settings_.dtype));
+  if (bytes > static_cast<double>(settings_.memory))
+    fail(p.place, fmt::format("{} has {:.3g} elements, which take {:.3g} MB; the limit is {} MB", p.name, cells,
+                              bytes / (1 << 20), settings_.memory >> 20));
+  return shape;
+}
+
+std::int64_t Tracer::size_of(const std::string& variable) const {
+  return domain(program_.variables[static_cast<std::size_t>(statement_)].at(variable)).size;
+}
+
+// ---- facts and parameters ----
+
+Array Tracer::base_array(int id) const {
+  const Predicate& p = predicate(id);
+  const Shape shape = shape_of(id);
+  const Logic all(settings_.semantics, settings_.dtype);
+  const double outside = p.tensor ? 0 : all.falsehood();
+  std::vector<double> values(static_cast<std::size_t>(shape.count()), outside);
+  const auto add = [&](const auto& texts, const auto& text_of, double weight) {
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      at = at * shape[static_cast<int>(i)] + domain(p.domains[i]).find(text_of(texts[i]));
+    double& v = values[static_cast<std::size_t>(at)];
+    switch (settings_.semantics) {  // a fact that is given twice
+      case Semantics::minplus:
+        v = std::min(v, weight);
+        break;
+      case Semantics::product:
+      case Semantics::ltn:
+        v = p.tensor ? weight : v + weight - v * weight;
+        break;
+      default:
+        v = std::max(v, weight);
+    }
+  };
+  const double truth = all.truth();
+  for (const Statement& s : program_.syntax.statements)
+    if (s.kind == Statement::Kind::fact && s.head.name == p.name)
+      add(
+          s.head.terms, [](const Term& t) -> const std::string& { return t.text; }, s.weighted ? s.weight : truth);
+  if (const auto found = data_.tables.find(p.name); found != data_.tables.end())
+    for (const Table& table : found->second)
+      for (std::size_t r = 0; r < table.rows.size(); ++r)
+        add(
+            table.rows[r], [](const std::string& t) -> const std::string& { return t; },
+            table.weights.empty() ? truth : table.weights[r]);
+  return Array::from(values, shape).astype(settings_.dtype);
+}
+
+const State& Tracer::parameter(const std::string& name, const Shape& shape, double scale) {
+  if (const auto found = parameters_.find(name); found != parameters_.end()) {
+    if (found->second.shape() == shape && found->second.spec().dtype == settings_.dtype) return found->second;
+    if (found->second.shape() == shape) {  // learned in another precision
+      found->second = State(found->second.value().astype(settings_.dtype), name);
+      return found->second;
+    }
+    throw Error(fmt::format("{}: {} was learned as {}; it is {} now", program_.syntax.name, name,
+                            to_string(found->second.shape()), to_string(shape)));
+  }
+  std::uint64_t seed = 1;
+  for (const Statement& s : program_.syntax.statements)
+    if (s.kind == Statement::Kind::directive && s.name == "seed") seed = static_cast<std::uint64_t>(s.size);
+  for (char c : name) seed = seed * 1099511628211ULL + static_cast<unsigned char>(c);
+  std::mt19937_64 engine(seed);
+  // Not std::normal_distribution: its numbers differ between libraries.
+  const auto uniform = [&] { return (static_cast<double>(engine() >> 11) + 0.5) * 0x1p-53; };
+  std::vector<double> values(static_cast<std::size_t>(shape.count()));
+  for (double& v : values) v = scale * std::sqrt(-2 * std::log(uniform())) * std::cos(6.283185307179586 * uniform());
+  return parameters_[name] = State(Array::from(values, shape).astype(settings_.dtype), name);
+}
+
+Tensor Tracer::base(int id) {
+  const Predicate& p = predicate(id);
+  if (const auto found = data_.arrays.find(p.name); found != data_.arrays.end())
+    return found->second.astype(settings_.dtype);
+  if (!p.learn) return base_array(id);
+  const Shape shape = shape_of(id);
+  const double scale =
+      p.tensor ? 1 / std::sqrt(static_cast<double>(shape.rank() > 0 ? shape[shape.rank() - 1] : 1)) : 0.1;
+  const Tensor value = parameter(p.name, shape, scale);
+  return p.tensor ? value : sigmoid(value);
+}
+
+// ---- components ----
+
+Tensor Tracer::value(int id) {
+  if (const auto found = values_.find(id); found != values_.end()) return found->second;
+  // What is followed step by step where this is needed means nothing to its own equations.
+  const Bound kept = std::exchange(bound_, {});
+  const int statement = statement_;
+  trace_component(program_.component_of[static_cast<std::size_t>(id)]);
+  bound_ = kept;
+  statement_ = statement;
+  return values_.at(id);
+}
+
+bool Tracer::needs_fixpoint(int component) const {
+  const auto& members = program_.components[static_cast<std::size_t>(component)];
+  bool cyclic = false;
+  for (const Statement& s : program_.syntax.statements) {
+    if (s.kind != Statement::Kind::rule && s.kind != Statement::Kind::equation) continue;
+    if (std::find(members.begin(), members.end(), program_.id(s.head.name)) == members.end()) continue;
+    const auto see = [&](const Atom& a, bool) {
+      cyclic = cyclic || (!a.choice && std::find(members.begin(), members.end(), program_.id(a.name)) != members.end());
+    };
+    if (s.kind == Statement::Kind::rule)
+      for_each_atom(s.body, false, see);
+    else
+      for_each_atom(s.value, see);
+  }
+  Sequence sequence;
+  return cyclic && !is_virtual(component) && !find_sequence(component, sequence);
+}
+
+void Tracer::trace_component(int component) {
+  const auto& members = program_.components[static_cast<std::size_t>(component)];
+  Sequence sequence;
+  if (!needs_fixpoint(component)) {
+    if (is_virtual(component)) {
+      trace_virtual(component);
+    } else if (find_sequence(component, sequence)) {
+      trace_sequence(component, sequence);
+    } else {
+      values_[members[0]] = computed(members[0]);
+    }
+    return;
+  }
+  if (settings_.iterations == 0)
+    throw Error(fmt::format("{}: {} is recursive: say how many iterations to trace", program_.syntax.name,
+                            predicate(members[0]).name));
+  std::vector<Tensor> now;
+  for (int m : members) now.push_back(base(m));
+  for (int i = 0; i < settings_.iterations; ++i) now = next(component, now);
+  for (std::size_t i = 0; i < members.size(); ++i) values_[members[i]] = now[i];
+}
+
+std::vector<Tensor> Tracer::next(int component, const std::vector<Tensor>& now) {
+  const auto& members = program_.components[static_cast<std::size_t>(component)];
+  for (std::size_t i = 0; i < members.size(); ++i) values_[members[i]] = now[i];
+  std::vector<Tensor> after;
+  for (int m : members) after.push_back(computed(m));
+  for (int m : members) values_.erase(m);
+  return after;
+}
+
+Tensor Tracer::computed(int id) {
+  const Tensor start = base(id);
+  if (!predicate(id).defined) return start;
+  return predicate(id).tensor ? with_equations(id, start) : with_rules(id, start);
+}
+
+Tensor Tracer::with_rules(int id, const Tensor& start) {
+  const Predicate& p = predicate(id);
+  const Logic all(settings_.semantics, settings_.dtype);
+  Tensor total = start;
+  double temperature = 0;
+  for (std::size_t i = 0; i < program_.syntax.statements.size(); ++i) {
+    const Statement& s = program_.syntax.statements[i];
+    if (s.kind == Statement::Kind::directive && s.name == "semantics" && s.has_temperature) temperature = s.temperature;
+    if (s.kind != Statement::Kind::rule || s.head.name != p.name) continue;
+    if (s.has_temperature) temperature = s.temperature;
+    const int before = std::exchange(statement_, static_cast<int>(i));
+    const Tensor value = head_tensor(s.head, rule_value(static_cast<int>(i)), id, "=", all.falsehood());
+    statement_ = before;
+    total = all.either({total, {}}, {value, {}}).tensor;
+  }
+  if (settings_.semantics != Semantics::sum) return total;
+  // The paper's: what adds up becomes a truth value by a step, or by a sigmoid where there is a temperature.
+  return temperature > 0 ? sigmoid(total * (1 / temperature)) : cast(total > 0, dtype());
+}
+
+Piece Tracer::rule_value(int statement) {
+  const int before = std::exchange(statement_, statement);
+  const Statement& s = program_.syntax.statements[static_cast<std::size_t>(statement)];
+  const Logic meaning = logic(s);
+  std::vector<Piece> parts;
+  conjuncts(s.body, meaning, {}, parts);
+  std::vector<Axis> out;
+  for (const Term& t : s.head.terms)
+    if (t.kind == Term::Kind::variable && std::find(out.begin(), out.end(), t.text) == out.end()) out.push_back(t.text);
+  Piece value = meaning.exists(std::move(parts), out);
+  if (s.weighted) value = meaning.weighted(value, full({}, s.weight, dtype()));
+  if (s.learned_weight) {
+    const Tensor w = parameter(weight_name(s), {}, 0);
+    value = meaning.weighted(value, meaning.semantics() == Semantics::minplus ? softplus(w) : sigmoid(w));
+  }
+  statement_ = before;
+  return value;
+}
+
+Piece Tracer::body(int statement) {
+  statement_ = statement;
+  const Statement& s = program_.syntax.statements[static_cast<std::size_t>(statement)];
+  const Logic meaning(settings_.semantics, settings_.dtype);
+  const Piece value = formula(s.body, meaning, s.kind == Statement::Kind::constraint ? s.semantics : "");
+  std::vector<Axis> order;
+  for_each_atom(s.body, false, [&](const Atom& a, bool) {
+    for (const Term& t : a.terms)
+      if (t.kind == Term::Kind::variable && value.size_of(t.text) >= 0 &&
+          std::find(order.begin(), order.end(), t.text) == order.end())
+        order.push_back(t.text);
+  });
+  return {aligned(value, order), order};
+}
+
+// ---- heads ----
+
+Tensor Tracer::shifted(const Tensor& x, int axis, std::int64_t by, std::int64_t size, double outside) {
+  // out[i] = x[i - by] for i of 0 .. size - 1, `outside` where there is none.
+  const std::int64_t n = x.shape()[axis];
+  const std::int64_t first = std::max<std::int64_t>(0, -by), last = std::min(n, size - by);
+  if (first >= last) {
+    Shape shape = x.shape();
+    shape[axis] = size;
+    return full(shape, outside, dtype());
+  }
+  const Tensor part = first == 0 && last == n ? x : slice(x, axis, first, last);
+  Dims before(x.rank(), 0), after(x.rank(), 0);
+  before[axis] = first + by;
+  after[axis] = size - (last + by);
+  return before[axis] == 0 && after[axis] == 0 ? part : pad(part, before, after, outside);
+}
+
+Piece Tracer::pooled(const Piece& piece, const Term& term, std::int64_t size, const std::string& assign,
+                     double outside) {
+  const int axis = positions(piece, {term.text})[0];
+  Tensor x = piece.tensor;
+  const std::int64_t n = x.shape()[axis], by = term.amount, groups = (n + by - 1) / by;
+  const double neutral = assign == "max=" ? -1e30 : assign == "min=" ? 1e30 : 0;
+  if (groups * by != n) {
+    Dims none(x.rank(), 0), after(x.rank(), 0);
+    after[axis] = groups * by - n;
+    x = pad(x, none, after, neutral);
+  }
+  Shape shape;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i == axis) shape.push_back(groups);
+    shape.push_back(i == axis ? by : x.shape()[i]);
+  }
+  x = reshape(x, shape);
+  x = assign == "max="   ? max(x, axis + 1)
+      : assign == "min=" ? min(x, axis + 1)
+      : assign == "avg=" ? mean(x, axis + 1)
+                         : sum(x, axis + 1);
+  return {shifted(x, axis, 0, size, outside), piece.axes};
+}
+
+Tensor Tracer::head_tensor(const Atom& head, const Piece& given, int id, const std::string& assign, double outside,
+                           int skipped) {
+  Piece piece = given;
+  Shape shape = shape_of(id);
+  if (skipped >= 0) shape.erase(skipped);
+  struct Move {
+    int axis;
+    std::int64_t by;
+  };
+  std::vector<Axis> axes;  // one for each index, in order
+  std::vector<Move> moves;
+  Shape before_moves = shape;
+  int place = -1, at = 0;
+  for (const Term& t : head.terms) {
+    if (t.virtual_index || ++place == skipped) continue;
+    const std::int64_t size = shape[at];
+    const bool bound = t.kind == Term::Kind::variable && bound_.contains(t.text);
+    if (t.kind == Term::Kind::constant || t.kind == Term::Kind::number || bound) {
+      const int d = predicate(id).domains[static_cast<std::size_t>(place)];
+      moves.push_back({at, bound ? bound_.at(t.text) + t.amount : domain(d).find(t.text)});
+      before_moves[at] = 1;
+      axes.push_back(fmt::format("#head {}", at));
+    } else if (t.kind == Term::Kind::variable && (t.op == 0 || (t.other.empty() && (t.op == '+' || t.op == '/')))) {
+      Axis name = t.text;
+      if (std::find(axes.begin(), axes.end(), name) != axes.end()) {  // T[i, i]: only where both are equal
+        const Axis twin = fmt::format("#head {}", at);
+        const Piece equal{Tensor(Array::eye(size, dtype())), {name, twin}};
+        piece = elementwise(piece, equal, [&](const Tensor& a, const Tensor& b) { return where(b > 0, a, outside); });
+        name = twin;
+      }
+      if (t.op == '/') piece = pooled(piece, t, size, assign, outside);
+      if (t.op == '+') {
+        moves.push_back({at, t.amount});
+        before_moves[at] = size_of(t.text);
+      }
+      axes.push_back(name);
+    } else {
+      fail(t.place, fmt::format("'{}' cannot stand on the left", format(t)));
+    }
+    ++at;
+  }
+  Tensor x = broadcast(piece, axes, before_moves);
+  for (const Move& m : moves) x = shifted(x, m.axis, m.by, shape[m.axis], outside);
+  return x;
+}
+
+}  // namespace wr::rules

@@ -1,0 +1,122 @@
+// Programs as graphs: the value of every relation and tensor as a tensor, an axis for each argument, in any semantics.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rules/check.h"
+#include "rules/piece.h"
+#include "windrow/rules.h"
+
+namespace wr::rules {
+
+/// What is learned, by name: tensors, logits of relations, of rule weights and of choices.
+using Parameters = std::map<std::string, State>;
+
+/// The parameter of a rule that begins with `learn ::`.
+inline std::string weight_name(const Statement& rule) {
+  return "weight at " + std::to_string(rule.place.line) + ":" + std::to_string(rule.place.column);
+}
+
+struct TraceSettings {
+  Semantics semantics = Semantics::product;
+  DType dtype = DType::f64;
+  int iterations = 0;  // of recursion without an index to follow; 0: it is an error
+  std::size_t memory = std::size_t{4} << 30;
+};
+
+class Tracer {
+ public:
+  Tracer(const Checked& program, const Data& data, Parameters& parameters, const TraceSettings& settings);
+
+  /// A value given from outside, in place of the program's own.
+  void give(int predicate, const Tensor& value) { values_[predicate] = value; }
+  /// Traced on first use, with all it needs.
+  Tensor value(int predicate);
+  /// One iteration of a recursive component, from the values its predicates have now.
+  std::vector<Tensor> next(int component, const std::vector<Tensor>& now);
+  /// What a component starts with: facts and data.
+  Tensor base(int predicate);
+  /// The value of a query or constraint over its free variables, in the order of their first use.
+  Piece body(int statement);
+  /// True if the component depends on itself and no index says in which order to go: it needs a fixpoint.
+  bool needs_fixpoint(int component) const;
+  const Checked& program() const { return program_; }
+
+ private:
+  // A variable that stands for one number while an index is followed step by step.
+  using Bound = std::map<std::string, std::int64_t>;
+  /// How a recursive component follows an index: which one each tensor has, and in which order a step computes them.
+  struct Sequence {
+    std::map<int, int> axis;
+    std::vector<int> order;
+    std::int64_t steps = 0;
+  };
+
+  [[noreturn]] void fail(Place place, const std::string& message) const;
+  Logic logic(const Statement& s) const;
+  DType dtype() const { return settings_.dtype; }
+  const Domain& domain(int id) const { return program_.domains[static_cast<std::size_t>(id)]; }
+  const Predicate& predicate(int id) const { return program_.predicates[static_cast<std::size_t>(id)]; }
+  Shape shape_of(int predicate) const;
+  std::int64_t size_of(const std::string& variable) const;
+  Array base_array(int predicate) const;
+  const State& parameter(const std::string& name, const Shape& shape, double scale);
+
+  void trace_component(int component);
+  Tensor computed(int predicate);
+  Tensor with_rules(int predicate, const Tensor& start);
+  Tensor with_equations(int predicate, const Tensor& start);
+  Piece rule_value(int statement);
+  /// `skipped`: an index of the head that the tensor does not have, or -1.
+  Tensor head_tensor(const Atom& head, const Piece& piece, int predicate, const std::string& assign, double outside,
+                     int skipped = -1);
+  Piece pooled(const Piece& piece, const Term& term, std::int64_t size, const std::string& assign, double outside);
+  Tensor shifted(const Tensor& x, int axis, std::int64_t by, std::int64_t size, double outside);
+
+  // formulas
+  Piece formula(const Formula& f, const Logic& logic, const std::string& implication);
+  void conjuncts(const Formula& f, const Logic& logic, const std::string& implication, std::vector<Piece>& parts);
+  Piece comparison(const Formula& f, const Logic& logic);
+  Piece atom(const Atom& a, const Logic& logic);
+  Piece choice(const Atom& a);
+  Piece indexed(Piece piece, const Atom& a, double outside);
+  Array index_numbers(const Term& t, std::int64_t size, std::vector<Axis>& axes) const;
+
+  // expressions
+  using Names = std::set<std::string>;
+  Piece equation_value(int statement);
+  Tensor added_up(int predicate, int skipped, const std::function<bool(const Statement&)>& applies);
+  bool is_given(int predicate) const;
+  Piece expression(const Expr& e, const Names& needed);
+  Piece product(const Expr& e, const Names& needed);
+  Piece call(const Expr& e, const Names& needed);
+  Piece aggregate(const Expr& e, const Names& needed);
+  Piece summed(const Piece& piece, const Names& needed) const;
+  Names free_indices(const Expr& e) const;
+
+  // recursion along an index
+  bool find_sequence(int component, Sequence& out) const;
+  bool fits_sequence(int component, const std::vector<int>& axes, Sequence& out) const;
+  void trace_sequence(int component, const Sequence& sequence);
+  Tensor sequence_step(int predicate, const Sequence& sequence, std::int64_t step);
+  bool is_virtual(int component) const;
+  bool in_component(const Atom& a, int component) const;
+  void trace_virtual(int component);
+
+  const Checked& program_;
+  const Data& data_;
+  Parameters& parameters_;
+  TraceSettings settings_;
+  std::map<int, Tensor> values_;
+  std::map<int, std::vector<Tensor>> slices_;  // of predicates that are followed along an index
+  std::map<int, int> slice_axis_;
+  int statement_ = -1;  // whose variables are meant
+  Bound bound_;
+  std::string normalised_;  // the axis of softmax and norms
+};
+
+}  // namespace wr::rules

@@ -1,0 +1,200 @@
+// The language of rules: parsing, formatting, and what is refused, with the words in which it is refused.
+#include <chrono>
+
+#include "temporary_files.h"
+#include "windrow/rules.h"
+
+namespace wr::rules {
+namespace {
+
+std::string refused(const std::string& text) {
+  return error_of([&] { Program::parse(text, "p.wr"); });
+}
+void expect_refused(const std::string& text, const std::string& message) { EXPECT_EQ(refused(text), message) << text; }
+
+TEST(RulesLanguage, FormattingIsStable) {
+  const std::string text =
+      "# family\n"
+      "domain Person = {Ann, Bob, \"de Vries\"}.\n"
+      "domain N = 10.\n"
+      "domain Place.\n"
+      "rel Parent(Person, Person) input.\n"
+      "tensor W[N, N] learn.\n"
+      "tensor Bias learn.\n"
+      "@semantics product.\n"
+      "@fixpoint(100, 1e-06).\n"
+      "@seed 7.\n"
+      "@minimize Loss(lr=0.1, steps=200).\n"
+      "\n"
+      "Parent(Ann, Bob).  # the eldest\n"
+      "0.3 :: Parent(Bob, \"de Vries\").\n"
+      "Ancestor(x, y) :- Parent(x, y).\n"
+      "0.9 :: Ancestor(x, z) :- Parent(x, y), Ancestor(y, z) @godel T=0.5.\n"
+      "learn :: Good(x) :- ?r(x, y), not Bad(y), x != y.\n"
+      "Bad(x) :- Parent(x, _), (Parent(_, x); x = Ann).\n"
+      "Full(x) :- Parent(x, _), forall(y: Parent(x, y) -> Parent(y, x)), count(y: Parent(x, y)) >= 2.\n"
+      "Y[i] = sig(W[i, j] * X[j] + Bias).\n"
+      "Z[i, j.] = softmax(X[i] * X[j] / sqrt(4)) - -X[i]^2.\n"
+      "H[i, *t+1] = tanh(H[i, *t]).\n"
+      "P[x/2] max= F[x].\n"
+      "C[x] = F[x+dx] * K[dx].\n"
+      "S = sum(i: exp(X[i])) + F[0] + F[x-1] * G[0:2].\n"
+      "X[i] = 1. F[i] = i. K[i] = 2. G[i] = 1. Loss = S.\n"
+      "?- Ancestor(Ann, y), y != Bob.\n"
+      "constraint 0.5 :: forall(x, y: Parent(x, y) -> Ancestor(x, y)).\n";
+  const std::string once = format_text(text);
+  EXPECT_EQ(format_text(once), once);
+  // Only the line with several statements is laid out anew.
+  std::string expected = text;
+  const std::string several = "X[i] = 1. F[i] = i. K[i] = 2. G[i] = 1. Loss = S.\n";
+  expected.replace(expected.find(several), several.size(), "X[i] = 1.\nF[i] = i.\nK[i] = 2.\nG[i] = 1.\nLoss = S.\n");
+  EXPECT_EQ(once, expected);
+}
+
+TEST(RulesLanguage, FormattingKeepsCommentsAndGaps) {
+  EXPECT_EQ(format_text("# a\n\n\n# b\nP( A ).# c\n\n\nQ(B):-P(A) .\n# d"),
+            "# a\n\n# b\nP(A).  # c\n\nQ(B) :- P(A).\n# d\n");
+  EXPECT_EQ(format_text("Q(x) :- # why\n  P(x).\n"), "# why\nQ(x) :- P(x).\n");
+  EXPECT_EQ(format_text(""), "");
+}
+
+TEST(RulesLanguage, BracketsAreKeptWhereTheyMatter) {
+  for (const char* text : {"Y = (1 + 2) * 3.\n", "Y = 1 - (2 - 3).\n", "Y = 8 / (4 / 2).\n", "Y = (-2)^2.\n",
+                           "Y = -2^2.\n", "Y = 2^-1.\n", "Q(A) :- (P(A); P(B)), P(C).\n", "Q(A) :- not (P(A), P(B)).\n",
+                           "?- (P(A) -> P(B)) -> P(C).\n", "?- P(A) -> P(B) -> P(C).\n"})
+    EXPECT_EQ(format_text(text), text);
+}
+
+TEST(RulesLanguage, SyntaxErrorsNameLineAndColumn) {
+  expect_refused("P(A)", "p.wr:1:5: expected ':-', '?' or '.', found the end of the text");
+  expect_refused("P(A.\n", "p.wr:1:4: expected ')' or ',', found '.'");
+  expect_refused("P(A).\nQ(x) :- P(x), .", "p.wr:2:15: expected a variable or a constant, found '.'");
+  expect_refused("P(A) :- Q(A) R(A).", "p.wr:1:14: expected '.' at the end of the statement, found 'R'");
+  expect_refused("P(\"a", "p.wr:1:3: this text in quotes is not closed on its line");
+  expect_refused("P(\"\\x\").", "p.wr:1:5: after \\ only \" \\ t and n may stand");
+  expect_refused("P(A) $", "p.wr:1:6: '$' does not belong to the language");
+  expect_refused("P(A).\n\x01", "p.wr:2:1: byte 0x01 does not belong to the language");
+  expect_refused("@unknown 3.",
+                 "p.wr:1:2: unknown directive '@unknown'; there are @semantics, @load, @minimize, @fixpoint and @seed");
+  expect_refused("domain D = {A, B.", "p.wr:1:17: expected '}' or ',', found '.'");
+  expect_refused("Y[i] = sig().", "p.wr:1:8: sig: 0 arguments; it is written sig(x) or sig(x, temperature)");
+  expect_refused("0.5 P(A).", "p.wr:1:5: expected '::' after a weight, found 'P'");
+  expect_refused("P(A) = 3.", "p.wr:1:1: only a tensor, with [ ], has equations; a relation has rules with ':-'");
+  expect_refused("Q(A) :- count(y: P(y)) > x.", "p.wr:1:26: a count is compared with a number");
+  expect_refused("P(99999999999999999999).", "p.wr:1:3: '99999999999999999999' is not an integer that fits in 63 bits");
+  expect_refused("é(A).\né(A) é", "p.wr:2:6: expected ':-', '?' or '.', found 'é'");
+}
+
+TEST(RulesLanguage, UnboundHeadVariable) {
+  expect_refused("P(A).\nQ(x, z) :- P(x).",
+                 "p.wr:2:6: variable 'z' of the head stands in no positive literal of the body");
+  expect_refused("P(A).\nQ(x, z) :- P(x), not R(z).\nR(A).",
+                 "p.wr:2:6: variable 'z' of the head stands in no positive literal of the body");
+  expect_refused("P(A). R(A).\nQ(x) :- P(x); R(y).",
+                 "p.wr:2:3: variable 'x' of the head stands in no positive literal of the body");
+  EXPECT_EQ(refused("P(A).\nQ(x, z) :- P(x), z = x."), "no error");
+}
+
+TEST(RulesLanguage, UnsafeNegation) {
+  expect_refused("P(A). R(A, B).\nQ(x) :- P(x), not R(x, y).",
+                 "p.wr:2:24: variable 'y' of a negated literal stands in no positive literal of the body");
+  expect_refused("P(A).\nQ(x) :- P(x), x < y.",
+                 "p.wr:2:19: variable 'y' of a comparison stands in no positive literal of the body");
+  EXPECT_EQ(refused("P(A). R(A, B).\nQ(x) :- P(x), not R(x, _)."), "no error");
+}
+
+TEST(RulesLanguage, Arity) {
+  expect_refused("Parent(A, B).\nParent(A, B, C).", "p.wr:2:1: Parent has 2 arguments (line 1), 3 here");
+  expect_refused("rel P(D).\ndomain D = {A}.\nQ(x) :- P(x, x).", "p.wr:3:9: P has 1 arguments (line 1), 2 here");
+  expect_refused("domain D = 3.\ntensor T[D].\nQ(x) :- T(x).",
+                 "p.wr:3:9: T is a tensor (line 2); here it is written as a relation");
+}
+
+TEST(RulesLanguage, UnknownNames) {
+  expect_refused("Parent(A, B).\nQ(x) :- Parnet(x, y).",
+                 "p.wr:2:9: unknown relation or tensor 'Parnet'; did you mean 'Parent'?");
+  expect_refused("Q(x) :- Zebra(x).", "p.wr:1:9: unknown relation or tensor 'Zebra'");
+  expect_refused("domain Person = {Ann, Bob}.\nrel P(Person).\nP(Anna).",
+                 "p.wr:3:3: unknown constant Anna in domain Person; did you mean Ann?");
+  expect_refused("domain N = 5.\nrel P(N).\nP(5).", "p.wr:3:3: unknown constant 5 in domain N, which is 0 to 4");
+  expect_refused("domain Person = {Ann}.\nrel P(Persn).", "p.wr:2:7: unknown domain 'Persn'; did you mean 'Person'?");
+  expect_refused("@semantics prodct.",
+                 "p.wr:1:1: unknown semantics 'prodct'; there are boolean, product, godel, lukasiewicz, sum, maxprod, "
+                 "minplus, ltn");
+}
+
+TEST(RulesLanguage, DomainMismatch) {
+  expect_refused(
+      "domain Person = {Ann}. domain City = {Rome}.\nrel In(Person, City).\nrel Old(Person).\nQ(y) :- In(x, y), "
+      "Old(y).",
+      "p.wr:4:23: domains differ: 'y' is of City (line 2) and is used here as one of Person (line 3)");
+  expect_refused("domain D = 3. domain D = 4.", "p.wr:1:15: domain D was declared before, on line 1");
+  expect_refused("domain D = {A, A}.", "p.wr:1:1: domain D has 'A' twice");
+}
+
+TEST(RulesLanguage, NegationMustBeStratified) {
+  expect_refused("Move(A, B).\nWin(x) :- Move(x, y), not Win(y).",
+                 "p.wr:2:27: Win depends on its own negation: Win <- not Win; negation must be stratified");
+  expect_refused("E(A).\nP(x) :- E(x), not Q(x).\nQ(x) :- R(x).\nR(x) :- P(x).",
+                 "p.wr:2:19: P depends on its own negation: P <- not Q <- R <- P; negation must be stratified");
+  expect_refused("E(A, B).\nP(x) :- E(x, _), count(y: E(x, y), P(y)) >= 1.",
+                 "p.wr:2:36: P depends on its own negation: P <- not P; negation must be stratified");
+}
+
+TEST(RulesLanguage, AFactHasNoVariables) {
+  expect_refused("Parent(ann, Bob).",
+                 "p.wr:1:8: 'ann' is a variable; a fact has constants, which begin with a capital or stand in quotes");
+}
+
+/// What takes long or much memory must be refused in under a second; the bound here is loose for slow machines.
+class RulesRefused : public ::testing::Test {
+ protected:
+  void SetUp() override { start_ = std::chrono::steady_clock::now(); }
+  void TearDown() override {
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(), 20);
+  }
+  std::chrono::steady_clock::time_point start_;
+};
+
+TEST_F(RulesRefused, Nonsense) {
+  std::uint64_t seed = 1;
+  std::string text(1 << 20, ' ');
+  for (char& c : text) {
+    seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+    c = static_cast<char>(seed >> 56);
+  }
+  EXPECT_NE(refused(text), "no error");
+  EXPECT_NE(refused(std::string(1 << 20, 'x')), "no error");
+  EXPECT_NE(refused(std::string(1 << 20, '(')), "no error");
+}
+
+TEST_F(RulesRefused, NestedBrackets) {
+  const std::string many(10'000, '('), closed(10'000, ')');
+  EXPECT_NE(refused("Y = " + many + "1" + closed + ".").find("nested deeper than 200 levels"), std::string::npos);
+  EXPECT_NE(refused("?- " + many + "P(A)" + closed + ".").find("nested deeper than 200 levels"), std::string::npos);
+  std::string minus = "Y = ";
+  for (int i = 0; i < 10'000; ++i) minus += "-";
+  EXPECT_NE(refused(minus + "1.").find("nested deeper than 200 levels"), std::string::npos);
+  std::string nots = "?- ";
+  for (int i = 0; i < 10'000; ++i) nots += "not ";
+  EXPECT_NE(refused(nots + "P(A).").find("nested deeper than 200 levels"), std::string::npos);
+}
+
+TEST_F(RulesRefused, HugeDomain) {
+  expect_refused("domain D = 1099511627776.\nrel P(D).\nP(3).",
+                 "p.wr:1:1: domain D has 1099511627776 elements; at most 2147483647 are possible");
+  const Program large = Program::parse("domain D = 2147483647.\nrel P(D, D, D, D).\nP(1, 2, 3, 4).\n", "p.wr");
+  EXPECT_EQ(error_of([&] { static_cast<void>(large.query("P(1, x, y, z)")); }),
+            "p.wr: P could have 2.13e+37 tuples; at most 9e18 can be told apart");
+}
+
+TEST_F(RulesRefused, ManyAlternatives) {
+  std::string body = "P(A)";
+  for (int i = 0; i < 20; ++i) body += ", (P(A); P(B))";
+  const Program program = Program::parse("P(A).\nQ(A) :- " + body + ".\n", "p.wr");
+  EXPECT_NE(error_of([&] { static_cast<void>(program.query("Q(A)")); }).find("more than 1000 alternatives"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace wr::rules

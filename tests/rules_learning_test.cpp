@@ -1,0 +1,93 @@
+// Learning: weights, choices of relations, constraints, checkpoints.
+#include <cmath>
+#include <filesystem>
+
+#include "temporary_files.h"
+#include "windrow/rules.h"
+#include "windrow/step.h"
+
+namespace wr::rules {
+namespace {
+
+TEST(RulesLearning, RecoversTheRulesOfKinship) {
+  Program program = Program::parse_file(
+      (std::filesystem::path(WINDROW_TEST_DATA).parent_path().parent_path() / "examples/rules/grandparent.wr")
+          .string());
+  const TrainReport report = program.train();
+  EXPECT_LT(report.losses.back(), 0.01 * report.losses.front());
+  const std::string learned = program.learned();
+  EXPECT_NE(learned.find(":: G(x, z) :- Parent(x, y), Parent(y, z).  # ?g1 is Parent"), std::string::npos) << learned;
+  EXPECT_NE(learned.find(":: U(x, z) :- Brother(x, y), Parent(y, z).  # ?u1 is Brother"), std::string::npos) << learned;
+}
+
+TEST(RulesLearning, AWeightBecomesTheShareThatHolds) {
+  Program program = Program::parse(
+      "domain D = 10.\nrel P(D).\nrel Q(D).\n"
+      "P(0). P(1). P(2). P(3). P(4). P(5). P(6). P(7). P(8). P(9).\nQ(0). Q(1). Q(2). Q(3). Q(4). Q(5). Q(6).\n"
+      "learn :: R(x) :- P(x).\nLoss = mean(x: square(R(x) - Q(x))).\n@minimize Loss(lr=0.05, steps=600).\n");
+  program.train();
+  EXPECT_NEAR(program.query("R(0)").values[0], 0.7, 0.01);  // the mean of Q
+  EXPECT_EQ(program.learned().substr(0, 3), "0.7");
+}
+
+TEST(RulesLearning, ConstraintsAreMadeToHold) {
+  Program program = Program::parse(
+      "domain D = {A, B, C}.\nrel Friends(D, D).\nrel Smokes(D) learn.\nFriends(A, B). Friends(B, C).\n@semantics "
+      "ltn.\n"
+      "constraint Smokes(A).\nconstraint forall(x, y: Friends(x, y), Smokes(x) -> Smokes(y)).\n"
+      "@minimize constraints(lr=0.1, steps=400).\n");
+  const TrainReport report = program.train();
+  EXPECT_LT(report.losses.back(), 0.1);
+  for (const char* query : {"Smokes(A)", "Smokes(B)", "Smokes(C)"})
+    EXPECT_GT(program.query(query).values[0], 0.8) << query;
+}
+
+TEST(RulesLearning, CheckpointsKeepWhatWasLearned) {
+  const std::string text =
+      "domain D = 4.\ntensor W[D] learn.\nLoss = sum(i: square(W[i] - i)).\n@minimize Loss(lr=0.1, steps=300).\n";
+  const TemporaryFolder folder;
+  Program program = Program::parse(text);
+  program.train();
+  program.save(folder / "w.safetensors");
+  Program other = Program::parse(text);
+  other.restore(folder / "w.safetensors");
+  EXPECT_TRUE(identical(other.array("W"), program.array("W")));
+  EXPECT_NEAR(other.array("W").at<double>({3}), 3, 1e-3);
+}
+
+TEST(RulesLearning, Refuses) {
+  const auto trained = [](const std::string& text) { return error_of([&] { Program::parse(text, "p.wr").train(); }); };
+  EXPECT_EQ(trained("P(A)."), "p.wr: nothing says what to minimise; add @minimize Loss(lr=0.01, steps=1000).");
+  EXPECT_EQ(trained("tensor L.\nL = 1.\n@minimize L."),
+            "p.wr:3:1: nothing is learned: declare a tensor or relation with `learn`, or a rule with `learn ::`");
+  EXPECT_EQ(trained("domain D = 2.\ntensor W[D] learn.\n@minimize W(rate=1)."),
+            "p.wr:3:13: unknown option 'rate'; there are lr, steps, decay and optimiser");
+  EXPECT_EQ(trained("domain D = 2.\ntensor W[D] learn.\n@minimize W."),
+            "p.wr:3:11: W is [2]; what is minimised has one element");
+  EXPECT_EQ(trained("domain D = 2.\ntensor W[D] learn.\n@minimize V."), "p.wr:3:11: unknown relation or tensor 'V'");
+}
+
+TEST(RulesLearning, TracesIntoAStepOfOnesOwn) {
+  Program program =
+      Program::parse("domain D = 3.\nrel E(D, D) input.\nT(x, y) :- E(x, y).\nT(x, z) :- T(x, y), E(y, z).\n");
+  Step step = compile(
+      [&](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{
+            program.trace("T", {{"E", in[0]}}, {.semantics = Semantics::product, .iterations = 4})};
+      },
+      {f32(3, 3)});
+  const Array edges = Array::from<float>({{0, 0.5f, 0}, {0, 0, 0.5f}, {0, 0, 0}});
+  const std::vector<const Array*> arguments{&edges};
+  EXPECT_TRUE(allclose(step.run(arguments)[0], Array::from<float>({{0, 0.5f, 0.25f}, {0, 0, 0.5f}, {0, 0, 0}})));
+  EXPECT_EQ(error_of([&] {
+              compile(
+                  [&](const std::vector<Tensor>& in) {
+                    return std::vector<Tensor>{program.trace("T", {{"E", in[0]}}, {.semantics = Semantics::product})};
+                  },
+                  {f32(3, 3)});
+            }),
+            "program: T is recursive: say how many iterations to trace");
+}
+
+}  // namespace
+}  // namespace wr::rules
