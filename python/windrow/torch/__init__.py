@@ -128,18 +128,30 @@ class Entry:
 
         tensors = [args[i] for i in position]
         before = _numbers_of(self.owner.modules)
-        capture = trace(on_tensors, tensors)
+        # torch computes with tensors of one element even while it traces, and so would count one batch too many
+        single = [(t, t.detach().clone()) for m in self.owner.modules for t in (*m.parameters(False), *m.buffers(False))
+                  if t.numel() == 1]
+        capture = self.traced(on_tensors, tensors, single)
         left = capture.accumulates()
         if left:  # gradients that stay: they are torch's own from here on
             for p in left:
                 p.grad = torch.zeros_like(p, memory_format=torch.contiguous_format).detach()
-            capture = trace(on_tensors, tensors)
+            capture = self.traced(on_tensors, tensors, single)
         for module, old, new in zip(self.owner.modules, before, _numbers_of(self.owner.modules)):
             for key in old.keys() | new.keys():
                 if old.get(key) != new.get(key):
                     raise Error(f"{type(module).__name__}.{key} changes in the function, from {old.get(key)} to {new.get(key)}: a "
                                 "number of Python's is fixed when the function is compiled. Keep it in a buffer, or pass it as an argument")
         return capture
+
+    @staticmethod
+    def traced(fn, tensors, single):
+        try:
+            return trace(fn, tensors)
+        finally:
+            with torch.no_grad():
+                for tensor, value in single:
+                    tensor.detach().copy_(value)
 
     def prepare(self, args):
         """Captures before the plan is traced: the optimizers' numbers are arguments of it."""
