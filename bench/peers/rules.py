@@ -5,6 +5,7 @@ usage: rules.py WINDROW [--seconds S] [--markdown FILE]     (make bench-rules in
 Windrow's time is that of its whole process, from reading the file to the count of tuples; a peer's is that of solving,
 without starting Python. A peer that takes longer than the limit at one size is left out at larger ones."""
 import argparse
+import multiprocessing
 import pathlib
 import random
 import subprocess
@@ -66,7 +67,7 @@ def nemo_peer(rules, edges, limit):
     import nmo_python
     start = time.perf_counter()
     text = "".join(f"e({a},{b}).\n" for a, b in edges)
-    for rule in rules[1].replace("!=", "!=").split(". "):
+    for rule in rules[1].split(". "):
         text += rule.rstrip(".").replace("X", "?X").replace("Y", "?Y").replace("Z", "?Z").replace("P", "?P") \
             .replace("A", "?A").replace("B", "?B") + " .\n"
     engine = nmo_python.NemoEngine(nmo_python.load_string(text))
@@ -90,6 +91,12 @@ def pydatalog_peer(rules, edges, limit):
     return seconds, len(answer.answers) if answer else 0
 
 
+def limited(run, rules, edges, limit):
+    """In a process of its own, which is ended at the limit."""
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return pool.apply_async(run, (rules, edges, limit)).get(limit)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("windrow")
@@ -109,9 +116,9 @@ def main():
                 cells.append("")
                 continue
             try:
-                seconds, found = run(RULES[name], edges, options.seconds)
+                seconds, found = limited(run, RULES[name], edges, options.seconds)
             except Exception as error:  # a peer that is missing or gives up is a cell of the table, not its end
-                cells.append(type(error).__name__)
+                cells.append(f"over {options.seconds:g} s" if isinstance(error, multiprocessing.TimeoutError) else type(error).__name__)
                 slow.add((peer, name, graph))
                 continue
             if found != tuples:
