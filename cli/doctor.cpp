@@ -88,7 +88,7 @@ int doctor(const DoctorOptions& options) {
     for (auto name : cpu::gemm_kernels(shape, cpu::active_target()))
       all += fmt::format("{}{}", all.empty() ? "" : ", ", name);
     row(fmt::format("{}x{}x{}", s.m, s.k, s.n).c_str(),
-        fmt::format("{:<12} of {}", cpu::make_gemm(shape, cpu::active_target()).kernel, all));
+        fmt::format("{:<12} of {}", cpu::make_gemm(shape, cpu::active_target(), cpu::machine()).kernel, all));
   }
   return 0;
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
@@ -12,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "base/machine.h"
+#include "guarded_memory.h"
 #include "windrow/error.h"
 
 namespace {
@@ -21,6 +24,11 @@ using wr::cpu::Gemm;
 using wr::cpu::GemmShape;
 using wr::cpu::Target;
 using i64 = std::int64_t;
+
+const wr::Machine& zen3() {
+  static const wr::Machine machine = wr::machine_named("zen3");
+  return machine;
+}
 
 // How an operand lies in memory.
 enum class Layout { rows, columns, rows_apart, columns_apart, strided };
@@ -89,6 +97,16 @@ struct Scratch {
   std::size_t used;
 };
 
+// A copy of some values behind which nothing may be touched.
+template <class T>
+struct Guarded {
+  Guarded(const T* from, std::size_t size) : count(size), memory(size * sizeof(T)) { set(from); }
+  void set(const T* from) { std::memcpy(memory.data(), from, count * sizeof(T)); }
+  T* begin() const { return static_cast<T*>(memory.data()); }
+  std::size_t count;
+  wr::GuardedMemory memory;
+};
+
 template <class T>
 struct Case {
   Case(const GemmShape& s, unsigned seed) : shape(s) {
@@ -139,7 +157,7 @@ struct Case {
 };
 
 template <class T>
-void check_every_kernel(const GemmShape& shape, unsigned seed) {
+void check_every_kernel(const GemmShape& shape, unsigned seed, const wr::Machine& machine = zen3()) {
   const Case<T> data(shape, seed);
   for (const Target target : wr::cpu::available_targets()) {
     const auto names = wr::cpu::gemm_kernels(shape, target);
@@ -148,9 +166,9 @@ void check_every_kernel(const GemmShape& shape, unsigned seed) {
     for (const auto name : names) {
       // The reference is slow, and the same on every target.
       if (name == "reference" && target != wr::cpu::available_targets().front()) continue;
-      ASSERT_NO_FATAL_FAILURE(data.check(wr::cpu::make_gemm(shape, target, name)));
+      ASSERT_NO_FATAL_FAILURE(data.check(wr::cpu::make_gemm(shape, target, name, machine)));
     }
-    ASSERT_NO_FATAL_FAILURE(data.check(wr::cpu::make_gemm(shape, target)));
+    ASSERT_NO_FATAL_FAILURE(data.check(wr::cpu::make_gemm(shape, target, machine)));
   }
 }
 
@@ -208,6 +226,50 @@ TYPED_TEST(GemmTest, SeveralBlocks) {
   }
 }
 
+// A machine of tiny caches: small products go through every loop over blocks, with all kinds of rests.
+TYPED_TEST(GemmTest, ManyBlocksOnATinyMachine) {
+  wr::Machine tiny;
+  tiny.l1d = 2 << 10;
+  tiny.l2 = 8 << 10;
+  std::mt19937 random(11);
+  const auto pick = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
+  for (unsigned i = 0; i < 150; ++i) {
+    const i64 m = 1 + pick(90), n = 1 + pick(90), k = 1 + pick(150);
+    const Layout a = kLayouts[pick(5)], b = kLayouts[pick(5)], c = kLayouts[pick(5)];
+    ASSERT_NO_FATAL_FAILURE(
+        check_every_kernel<TypeParam>(shape_of(wr::dtype_of<TypeParam>, m, n, k, a, b, c, pick(2) == 1), i, tiny));
+  }
+}
+
+// Operands that end where memory ends: a kernel that reads or writes beyond them is killed.
+TYPED_TEST(GemmTest, NothingBeyondTheEndIsTouched) {
+  std::mt19937 random(13);
+  const auto pick = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
+  for (unsigned i = 0; i < 60; ++i) {
+    const i64 m = 1 + pick(40), n = 1 + pick(40), k = 1 + pick(40);
+    const Layout layouts[] = {Layout::rows, Layout::columns, Layout::rows_apart, Layout::columns_apart};
+    const GemmShape s =
+        shape_of(wr::dtype_of<TypeParam>, m, n, k, layouts[pick(4)], layouts[pick(4)], layouts[pick(4)], pick(2) == 1);
+    const Case<TypeParam> data(s, i);
+    const TypeParam* const before = data.before.data() + data.kGuard;
+    const Guarded<TypeParam> a(data.a.data(), data.a.size()), b(data.b.data(), data.b.size());
+    Guarded<TypeParam> c(before, data.before.size() - 2 * data.kGuard);
+    for (const Target target : wr::cpu::available_targets()) {
+      for (const auto name : wr::cpu::gemm_kernels(s, target)) {
+        const Gemm gemm = wr::cpu::make_gemm(s, target, name, zen3());
+        const Scratch scratch(gemm.scratch_bytes);
+        c.set(before);
+        gemm(a.begin(), b.begin(), c.begin(), scratch.memory);
+        ASSERT_TRUE(c.memory.intact()) << text(s, gemm);
+        for (std::size_t at = 0; at < c.count; ++at)
+          ASSERT_LE(std::abs(static_cast<double>(c.begin()[at]) - data.expected[at + data.kGuard]),
+                    data.bound[at + data.kGuard])
+              << text(s, gemm) << " at " << at;
+      }
+    }
+  }
+}
+
 TYPED_TEST(GemmTest, BroadcastOperands) {
   for (const bool accumulate : {false, true}) {
     GemmShape s = wr::cpu::row_major(wr::dtype_of<TypeParam>, 20, 30, 25, accumulate);
@@ -222,9 +284,49 @@ TYPED_TEST(GemmTest, BroadcastOperands) {
 
 TEST(Gemm, RefusesWhatItCannotServe) {
   const Target target = wr::cpu::active_target();
-  EXPECT_THROW(wr::cpu::make_gemm(wr::cpu::row_major(DType::i32, 2, 2, 2), target), wr::Error);
-  EXPECT_THROW(wr::cpu::make_gemm(wr::cpu::row_major(DType::f32, -1, 2, 2), target), wr::Error);
-  EXPECT_THROW(wr::cpu::make_gemm(wr::cpu::row_major(DType::f32, 2, 2, 2), target, "no such kernel"), wr::Error);
+  EXPECT_THROW(wr::cpu::make_gemm(wr::cpu::row_major(DType::i32, 2, 2, 2), target, zen3()), wr::Error);
+  EXPECT_THROW(wr::cpu::make_gemm(wr::cpu::row_major(DType::f32, -1, 2, 2), target, zen3()), wr::Error);
+  EXPECT_THROW(wr::cpu::make_gemm(wr::cpu::row_major(DType::f32, 2, 2, 2), target, "no such kernel", zen3()),
+               wr::Error);
+}
+
+// Blocks follow the machine that is given, not this one.
+TEST(Gemm, BlocksComeFromTheMachine) {
+  const GemmShape shape = wr::cpu::row_major(DType::f32, 300, 2000, 2000);
+  wr::Machine small, large;
+  small.l1d = 32 << 10, small.l2 = 256 << 10;
+  large.l1d = 48 << 10, large.l2 = 2 << 20;
+  for (const Target target : wr::cpu::available_targets()) {
+    const Gemm a = wr::cpu::make_gemm(shape, target, "hwy packed", small);
+    const Gemm b = wr::cpu::make_gemm(shape, target, "hwy packed", large);
+    EXPECT_LE(a.k_block * a.n_block * 4, small.l2 / 2);
+    EXPECT_LE(b.k_block * b.n_block * 4, large.l2 / 2);
+    EXPECT_LT(a.k_block * a.n_block, b.k_block * b.n_block);
+    const Gemm panels = wr::cpu::make_gemm(shape, target, "hwy panels", small);
+    EXPECT_LE(panels.scratch_bytes, static_cast<std::size_t>(small.l1d));  // the panel, and nothing else
+    EXPECT_LE(panels.m_block * panels.k_block * 4, small.l2);
+  }
+}
+
+// On AVX2 B is read once where it comes from afar, as it lies even if transposed; columns of A are packed.
+TEST(Gemm, ChoosesByShapeAndCaches) {
+  const auto& targets = wr::cpu::available_targets();
+  if (std::find(targets.begin(), targets.end(), Target::avx2) == targets.end()) GTEST_SKIP() << "needs AVX2";
+  wr::Machine machine = zen3();
+  const auto chosen = [&](i64 m, i64 k, i64 n, Layout a, Layout b) {
+    const GemmShape s = shape_of(DType::f32, m, n, k, a, b, Layout::rows, false);
+    return std::string(wr::cpu::make_gemm(s, Target::avx2, machine).kernel);
+  };
+  EXPECT_EQ(chosen(32, 2048, 2048, Layout::rows, Layout::rows), "hwy panels");
+  EXPECT_EQ(chosen(32, 2048, 2048, Layout::rows, Layout::columns), "hwy turned");
+  EXPECT_EQ(chosen(11, 64, 128, Layout::rows, Layout::columns), "hwy panels");  // 5 of 16 lanes would be wasted
+  EXPECT_EQ(chosen(784, 1024, 512, Layout::columns, Layout::rows), "hwy panels");
+  EXPECT_EQ(chosen(2048, 32, 2048, Layout::columns, Layout::rows), "hwy packed");
+  EXPECT_EQ(chosen(64, 144, 128, Layout::rows, Layout::rows), "hwy direct");
+  EXPECT_EQ(chosen(72, 6272, 16, Layout::columns, Layout::rows), "hwy direct");
+  EXPECT_EQ(chosen(64, 64, 6, Layout::rows, Layout::rows), "hwy direct");
+  machine.l2 = 64 << 10;
+  EXPECT_EQ(chosen(64, 144, 128, Layout::rows, Layout::rows), "hwy panels");
 }
 
 // A forced lower target must never run code generated for a higher one.

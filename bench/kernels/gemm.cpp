@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/measure.h"
+#include "base/machine.h"
 
 namespace {
 
@@ -41,7 +43,7 @@ void fill(void* memory, std::int64_t count, wr::DType dtype) {
 
 double best_seconds(const Gemm& gemm, const void* a, const void* b, void* c, void* scratch, double flops) {
   const int calls = std::max(1, static_cast<int>(5e6 / flops));
-  const double budget = flops < 1e8 ? 0.1 : 1.0;
+  const double budget = flops < 1e7 ? 0.05 : 0.4;
   double best = 1e9;
   for (double spent = 0; spent < budget;) {
     const double start = seconds_used();
@@ -71,15 +73,15 @@ void measure(const std::string& text, wr::DType dtype) {
   fill(c.memory, s.m * s.n, dtype);
   const double flops = 2.0 * s.m * s.n * s.k;
   const wr::cpu::Target target = wr::cpu::active_target();
-  const std::string chosen = wr::cpu::make_gemm(s, target).kernel;
+  const std::string chosen = wr::cpu::make_gemm(s, target, wr::cpu::machine()).kernel;
   std::printf("%-14s", text.c_str());
-  for (const auto name : {"libxsmm", "hwy direct", "hwy packed", "row", "dot"}) {
+  for (const auto name : {"libxsmm", "hwy direct", "hwy panels", "hwy turned", "hwy packed", "row", "dot"}) {
     const auto names = wr::cpu::gemm_kernels(s, target);
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       std::printf("%12s   ", "-");
       continue;
     }
-    const Gemm gemm = wr::cpu::make_gemm(s, target, name);
+    const Gemm gemm = wr::cpu::make_gemm(s, target, name, wr::cpu::machine());
     const Buffer scratch(gemm.scratch_bytes);
     const double taken = best_seconds(gemm, a.memory, b.memory, c.memory, scratch.memory, flops);
     std::printf("%8.2f us %5.1f%c", taken * 1e6, flops / taken * 1e-9, chosen == name ? '*' : ' ');
@@ -105,7 +107,7 @@ int main(int argc, char** argv) {
               "512x1024x1024", "1x144x128",    "1x128x64",     "1x64x6",        "1x144x128u",     "1x1000x1000",
               "1x1000x1000u",  "4x144x128",    "4x144x128u",   "128x144x1",     "1000x1000x1",    "128x144x1t",
               "128x1x144",     "1000x1x1000"};
-  std::printf("%-14s%-18s%-18s%-18s%-18s%-18s  (GFLOP/s, * chosen)\n", "m x k x n", "   libxsmm", "   hwy direct",
-              "   hwy packed", "   row", "   dot");
+  std::printf("%-14s%-18s%-18s%-18s%-18s%-18s%-18s%-18s  (GFLOP/s, * chosen)\n", "m x k x n", "   libxsmm",
+              "   hwy direct", "   hwy panels", "   hwy turned", "   hwy packed", "   row", "   dot");
   for (const std::string& shape : shapes) measure(shape, dtype);
 }

@@ -63,7 +63,7 @@ Step make_step(const ir::Graph& traced, const CompileOptions& options, Location 
 }  // namespace
 
 Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOptions& o)
-    : Inside(std::move(optimised), o, cpu::Backend(target_of(o))) {}
+    : Inside(std::move(optimised), o, cpu::Backend(target_of(o), machine_of(o))) {}
 
 Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOptions& o,
                      const backend::Backend& backend)

@@ -22,7 +22,7 @@ bool Backend::can_run(const ir::Graph& graph, int id) const {
 }
 
 std::unique_ptr<backend::Executor> Backend::prepare(const plan::Schedule& schedule) const {
-  auto kernels = std::make_unique<Kernels>(target_);
+  auto kernels = std::make_unique<Kernels>(target_, machine_);
   lower::Program program = lower::lower(schedule, *kernels);
   return std::make_unique<Executor>(std::move(program), std::move(kernels));
 }

@@ -108,7 +108,7 @@ void Chooser::einsum() {
   const Label m = take(kinds[kRow]), n = take(kinds[kCol]), k = take(kinds[kInner]);
   GemmCall made{};
   GemmShape shape{out.dtype, m.size, n.size, k.size, m.a, k.a, k.b, n.b, m.c, n.c, accumulate};
-  made.first = make_gemm(shape, target());
+  made.first = make_gemm(shape, target(), kernels_.machine());
   for (Kind kind : {kBatch, kRow, kCol, kInner})
     for (const Label& l : kinds[kind]) {
       const int i = made.loops++;
@@ -119,7 +119,7 @@ void Chooser::einsum() {
       made.inner[i] = kind == kInner;
     }
   shape.accumulate = true;
-  made.rest = kinds[kInner].empty() ? made.first : make_gemm(shape, target());
+  made.rest = kinds[kInner].empty() ? made.first : make_gemm(shape, target(), kernels_.machine());
   const auto bytes = std::max(made.first.scratch_bytes, made.rest.scratch_bytes);
   const View scratch = bytes ? emit_.scratch_bytes(bytes) : out;
   call(run_gemm, made, {out, a, b, scratch}, made.first.kernel);

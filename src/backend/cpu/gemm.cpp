@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend/cpu/gemm_kernel.h"
+#include "base/machine.h"
 #include "windrow/error.h"
 
 namespace wr::cpu {
@@ -42,90 +43,194 @@ void run_reference(const Gemm& gemm, const void* a_in, const void* b_in, void* c
   }
 }
 
-// ---- the list -------------------------------------------------------------------------------------------------------
-
-// A packed block of B: with a strip of A and the strip of C being written, it must stay in an L2 of 2 MB.
-constexpr i64 kBlockBytes = 768 << 10;
-// From the first size on B hardly stays in L2 by itself, from the second not at all, and is worth packing although its
-// rows are contiguous, if there are rows of A enough to pay for it. LIBXSMM's passes over k need that less.
-constexpr i64 kLargeBytes = 1280 << 10, kHugeBytes = 2 << 20;
-constexpr i64 kLargeRows = 128, kHugeRows = 32;
-// The depth of a block: a strip of 8 to 14 rows so deep takes 16 to 28 KB of an L1 of 48 KB.
-constexpr i64 kDepthBytes = 2048;
+// ---- blocks ---------------------------------------------------------------------------------------------------------
 
 i64 bytes(const GemmShape& s) { return static_cast<i64>(size_of(s.dtype)); }
 i64 ceil_to(i64 x, i64 unit) { return (x + unit - 1) / unit * unit; }
 
+/// Where a product is to run: decides kernels and the sizes of blocks.
+struct Site {
+  Target target;
+  i64 l1, l2;  // bytes
+
+  bool wide() const { return target == Target::avx512; }
+  /// A packed block of B: with a strip of A and the strip of C being written, it must stay in L2.
+  i64 block_bytes() const { return wide() ? l2 * 3 / 8 : l2 / 2; }
+  /// The depth of such a block: a strip of 8 to 14 rows so deep takes up to about half of L1.
+  i64 depth_bytes() const { return l1 / 24; }
+};
+
 // The depth of one pass over k, all passes nearly equal.
-i64 depth_of(const GemmShape& s) {
-  const i64 most = kDepthBytes / bytes(s), passes = (s.k + most - 1) / most;
+i64 depth_of(const GemmShape& s, i64 most) {
+  most = std::max(most / bytes(s), i64{16});
+  const i64 passes = (s.k + most - 1) / most;
   return (s.k + passes - 1) / passes;
 }
 
+// Exchanges the operands: C^T = B^T . A^T.
+GemmShape exchanged(const GemmShape& s) {
+  return {s.dtype, s.n, s.m, s.k, s.b_col, s.b_row, s.a_col, s.a_row, s.c_col, s.c_row, s.accumulate};
+}
+
+// ---- how each kernel is made ----------------------------------------------------------------------------------------
+
 template <class T>
-bool make_packed(Gemm& gemm) {
+std::size_t room(i64 elements) {
+  return sizeof(T) * static_cast<std::size_t>(elements);
+}
+
+// Columns of A so far apart that a strip of them touches a line, perhaps a page, an element: packed strip by strip.
+bool packs_a(const Gemm& gemm, const Site& site) { return !site.wide() && gemm.work.a_col != 1; }
+
+template <class T>
+bool make_packed(Gemm& gemm, const Site& site) {
   const HwyGemm<T>& hwy = hwy_gemm<T>(gemm.target);
   const GemmShape& s = gemm.work;
-  gemm.k_block = depth_of(s);
-  const i64 room = kBlockBytes / bytes(s) / gemm.k_block, most = std::max(room / hwy.panel, i64{1}) * hwy.panel;
+  gemm.k_block = depth_of(s, site.depth_bytes());
+  const i64 most = std::max(site.block_bytes() / bytes(s) / gemm.k_block / hwy.panel, i64{1}) * hwy.panel;
   gemm.n_block = std::min(most, ceil_to(s.n, hwy.panel));
+  gemm.pack_a = packs_a(gemm, site);
   const i64 strip = s.c_col == 1 ? 0 : hwy.rows * gemm.n_block;
-  gemm.scratch_bytes = sizeof(T) * static_cast<std::size_t>(gemm.k_block * gemm.n_block + strip);
+  const i64 a_strip = gemm.pack_a ? hwy.rows * gemm.k_block + hwy.lanes : 0;
+  gemm.scratch_bytes = room<T>(gemm.k_block * gemm.n_block + strip + a_strip);
   gemm.run = hwy.packed;
   return true;
 }
 
 template <class T>
-bool make_direct(Gemm& gemm) {
-  gemm.k_block = 2 * depth_of(gemm.work);
-  gemm.run = hwy_gemm<T>(gemm.target).direct;
+bool make_direct(Gemm& gemm, const Site& site) {
+  const HwyGemm<T>& hwy = hwy_gemm<T>(gemm.target);
+  gemm.k_block = 2 * depth_of(gemm.work, site.depth_bytes());
+  gemm.pack_a = packs_a(gemm, site) && gemm.work.n > hwy.panel;
+  gemm.scratch_bytes = gemm.pack_a ? room<T>(hwy.rows * std::min(gemm.k_block, gemm.work.k) + hwy.lanes) : 0;
+  gemm.run = hwy.direct;
   return true;
 }
 
 template <class T>
-bool make_row(Gemm& gemm) {
-  gemm.run = hwy_gemm<T>(gemm.target).row;
+bool make_panels(Gemm& gemm, const Site& site) {
+  const HwyGemm<T>& hwy = hwy_gemm<T>(gemm.target);
+  const GemmShape& s = gemm.work;
+  gemm.strip = hwy.strip;
+  gemm.k_block = depth_of(s, site.l1 / 2 / hwy.panel);
+  const i64 most = std::max(site.l2 / 2 / bytes(s) / gemm.k_block, i64{1});
+  gemm.m_block = ceil_to(std::min(s.m, most), gemm.strip);
+  gemm.pack_a = s.a_col != 1;
+  const i64 c_block = s.c_col == 1 ? 0 : gemm.m_block * ceil_to(s.n, hwy.lanes);
+  const i64 a_block = gemm.pack_a ? gemm.m_block * gemm.k_block + hwy.lanes : 0;
+  gemm.scratch_bytes = room<T>(gemm.k_block * 3 * hwy.lanes + c_block + a_block);
+  gemm.run = hwy.panels;
+  return true;
+}
+
+// The same with the operands exchanged, for a B whose columns are contiguous: they are read as they lie.
+template <class T>
+bool make_turned(Gemm& gemm, const Site& site) {
+  gemm.work = exchanged(gemm.work);
+  gemm.swapped = !gemm.swapped;
+  return make_panels<T>(gemm, site);
+}
+
+template <class T>
+bool make_row(Gemm& gemm, const Site&) {
+  gemm.run = gemm_of_rows<T>(gemm.target).row;
   return true;
 }
 template <class T>
-bool make_dot(Gemm& gemm) {
-  gemm.run = hwy_gemm<T>(gemm.target).dot;
+bool make_dot(Gemm& gemm, const Site&) {
+  gemm.run = gemm_of_rows<T>(gemm.target).dot;
   return true;
 }
 template <class T>
-bool make_empty(Gemm& gemm) {
+bool make_empty(Gemm& gemm, const Site&) {
   gemm.run = run_empty<T>;
   return true;
 }
 template <class T>
-bool make_reference(Gemm& gemm) {
+bool make_reference(Gemm& gemm, const Site&) {
   gemm.run = run_reference<T>;
   return true;
 }
+bool make_generated(Gemm& gemm, const Site& site) { return make_xsmm(gemm, site.l2 * 3 / 8); }
+
+// ---- the list -------------------------------------------------------------------------------------------------------
 
 bool is_empty(const GemmShape& s) { return s.m == 0 || s.n == 0 || s.k == 0; }
-bool is_large(const GemmShape& s) { return s.n * s.k * bytes(s) > kLargeBytes && s.m >= kLargeRows; }
-bool is_huge(const GemmShape& s) { return s.n * s.k * bytes(s) > kHugeBytes && s.m >= kHugeRows; }
-bool always(const GemmShape&) { return true; }
+i64 bytes_of_b(const GemmShape& s) { return s.n * s.k * bytes(s); }
+
+// From the first size on B hardly stays in L2 by itself, from the second not at all, and is worth packing although its
+// rows are contiguous, if there are rows of A enough to pay for it. LIBXSMM's passes over k need that less.
+bool is_large(const GemmShape& s, const Site& at) { return bytes_of_b(s) > at.l2 * 5 / 8 && s.m >= 128; }
+bool is_huge(const GemmShape& s, const Site& at) { return bytes_of_b(s) > at.l2 && s.m >= 32; }
+
+// Rules for AVX-512, as measured on Emerald Rapids.
+namespace wide {
+bool xsmm(const GemmShape& s, const Site& at) { return !is_large(s, at); }
+bool direct(const GemmShape& s, const Site& at) { return !is_large(s, at) && !is_huge(s, at); }
+}  // namespace wide
+
+// Rules for AVX2 and what is narrower, as measured on Zen 3.
+namespace narrow {
+// LIBXSMM is ahead where k is very small, at the widths its tiles of four and three vectors fit, and where columns of A
+// can be read as they lie: not so many, nor so far apart, that their lines push one another out of L1. A last vector
+// that is not full costs it more than us.
+bool xsmm(const GemmShape& s, const Site& at) {
+  const i64 row = s.n * bytes(s);
+  if (row % 32 != 0 || bytes_of_b(s) > at.l2 / 2) return false;
+  if (s.k <= 24) return true;
+  if (s.b_col != 1) return false;
+  if (s.a_col != 1) return row > 64 && s.k <= 64 && s.a_col * bytes(s) % 1024 != 0;
+  return row == 96 || row == 128 || row == 224 || row == 256;
+}
+// Exchanged, the rows of A become columns: whole vectors of them, or they are wasted. With many rows, a large B must be
+// at stake.
+bool turned(const GemmShape& s, const Site& at) {
+  const i64 lanes = 32 / bytes(s);
+  return s.n >= s.m && s.m * 8 >= ceil_to(s.m, lanes) * 7 && (s.m <= 32 || bytes_of_b(s) > at.l2 / 2);
+}
+// Beside a single panel, columns of A are as well read as they lie: each is needed once. Three or five vectors leave a
+// single one over, where panels have tiles of three.
+bool direct(const GemmShape& s, const Site& at) {
+  const i64 vectors = (s.n * bytes(s) + 31) / 32;
+  if (vectors <= 2) return true;
+  if (s.a_col != 1) return false;
+  return s.m <= 6 || (vectors != 3 && vectors != 5 && bytes_of_b(s) <= at.l2 / 2);
+}
+// Of a large C that is written once, whole rows are better written one after the other.
+bool panels(const GemmShape& s, const Site& at) { return s.k > 64 || s.m * s.n * bytes(s) <= at.l2; }
+}  // namespace narrow
+
+bool wants_xsmm(const GemmShape& s, const Site& at) { return at.wide() ? wide::xsmm(s, at) : narrow::xsmm(s, at); }
+bool wants_turned(const GemmShape& s, const Site& at) { return !at.wide() && narrow::turned(s, at); }
+bool wants_direct(const GemmShape& s, const Site& at) {
+  return at.wide() ? wide::direct(s, at) : narrow::direct(s, at);
+}
+bool wants_panels(const GemmShape& s, const Site& at) { return !at.wide() && narrow::panels(s, at); }
+bool always(const GemmShape&, const Site&) { return true; }
 
 struct Kernel {
   const char* name;
   bool (*can)(const GemmShape& work, Target target);
-  bool (*wants)(const GemmShape& work);  // worth choosing, given that the kernels before it were not
-  bool (*make_f32)(Gemm&);
-  bool (*make_f64)(Gemm&);
+  bool (*wants)(const GemmShape& work, const Site&);  // worth choosing, given that the kernels before it were not
+  bool (*make_f32)(Gemm&, const Site&);
+  bool (*make_f64)(Gemm&, const Site&);
 };
 
 const Kernel kKernels[] = {
     {"empty", [](const GemmShape& s, Target) { return is_empty(s); }, always, make_empty<float>, make_empty<double>},
     {"row", [](const GemmShape& s, Target) { return !is_empty(s) && s.b_col == 1 && s.c_col == 1; },
-     [](const GemmShape& s) { return s.m == 1; }, make_row<float>, make_row<double>},
+     [](const GemmShape& s, const Site&) { return s.m == 1; }, make_row<float>, make_row<double>},
     {"dot", [](const GemmShape& s, Target) { return !is_empty(s) && s.a_col == 1 && s.b_row == 1 && s.c_col == 1; },
-     [](const GemmShape& s) { return s.m <= 4 && (s.k >= 32 || s.n <= 8); }, make_dot<float>, make_dot<double>},
-    {"libxsmm", [](const GemmShape& s, Target target) { return !is_empty(s) && can_xsmm(s, target); },
-     [](const GemmShape& s) { return !is_large(s); }, make_xsmm, make_xsmm},
+     [](const GemmShape& s, const Site&) { return s.m <= 4 && (s.k >= 32 || s.n <= 8); }, make_dot<float>,
+     make_dot<double>},
+    {"libxsmm", [](const GemmShape& s, Target target) { return !is_empty(s) && can_xsmm(s, target); }, wants_xsmm,
+     make_generated, make_generated},
+    {"hwy turned", [](const GemmShape& s, Target) { return !is_empty(s) && s.b_row == 1 && s.b_col != 1; },
+     wants_turned, make_turned<float>, make_turned<double>},
     {"hwy direct", [](const GemmShape& s, Target) { return !is_empty(s) && s.b_col == 1 && s.c_col == 1; },
-     [](const GemmShape& s) { return !is_large(s) && !is_huge(s); }, make_direct<float>, make_direct<double>},
+     wants_direct, make_direct<float>, make_direct<double>},
+    {"hwy panels", [](const GemmShape& s, Target) { return !is_empty(s); }, wants_panels, make_panels<float>,
+     make_panels<double>},
     {"hwy packed", [](const GemmShape& s, Target) { return !is_empty(s); }, always, make_packed<float>,
      make_packed<double>},
     {"reference", [](const GemmShape&, Target) { return true; }, always, make_reference<float>, make_reference<double>},
@@ -150,11 +255,6 @@ GemmShape plain_strides(GemmShape s) {
   return s;
 }
 
-// Exchanges the operands: C^T = B^T . A^T.
-GemmShape exchanged(const GemmShape& s) {
-  return {s.dtype, s.n, s.m, s.k, s.b_col, s.b_row, s.a_col, s.a_row, s.c_col, s.c_row, s.accumulate};
-}
-
 // Kernels want contiguous rows of C, and a vector as a row.
 bool should_exchange(const GemmShape& s) {
   if (s.n == 1 && s.m != 1) return true;
@@ -175,9 +275,9 @@ Gemm start(const GemmShape& shape, Target target) {
   return gemm;
 }
 
-bool finish(Gemm& gemm, const Kernel& kernel) {
+bool finish(Gemm& gemm, const Kernel& kernel, const Site& site) {
   gemm.kernel = kernel.name;
-  return (gemm.shape.dtype == DType::f32 ? kernel.make_f32 : kernel.make_f64)(gemm);
+  return (gemm.shape.dtype == DType::f32 ? kernel.make_f32 : kernel.make_f64)(gemm, site);
 }
 
 }  // namespace
@@ -186,19 +286,21 @@ GemmShape row_major(DType dtype, i64 m, i64 n, i64 k, bool accumulate) {
   return {dtype, m, n, k, k, 1, n, 1, n, 1, accumulate};
 }
 
-Gemm make_gemm(const GemmShape& shape, Target target) {
+Gemm make_gemm(const GemmShape& shape, Target target, const Machine& machine) {
   const Gemm begun = start(shape, target);
+  const Site site{target, machine.l1d, machine.l2};
   for (const Kernel& kernel : kKernels) {
     Gemm gemm = begun;
-    if (kernel.can(gemm.work, target) && kernel.wants(gemm.work) && finish(gemm, kernel)) return gemm;
+    if (kernel.can(gemm.work, target) && kernel.wants(gemm.work, site) && finish(gemm, kernel, site)) return gemm;
   }
   throw Error("gemm: no kernel");  // not reached: the reference serves everything
 }
 
-Gemm make_gemm(const GemmShape& shape, Target target, std::string_view name) {
+Gemm make_gemm(const GemmShape& shape, Target target, std::string_view name, const Machine& machine) {
   Gemm gemm = start(shape, target);
+  const Site site{target, machine.l1d, machine.l2};
   for (const Kernel& kernel : kKernels)
-    if (kernel.name == name && kernel.can(gemm.work, target) && finish(gemm, kernel)) return gemm;
+    if (kernel.name == name && kernel.can(gemm.work, target) && finish(gemm, kernel, site)) return gemm;
   throw Error("gemm: the kernel '" + std::string(name) + "' cannot serve this shape");
 }
 

@@ -10,6 +10,10 @@
 #include "backend/cpu/target.h"
 #include "windrow/dtype.h"
 
+namespace wr {
+struct Machine;
+}
+
 namespace wr::cpu {
 
 /// C[m,n] (+)= A[m,k] . B[k,n]. Strides are in elements and may be anything: transposed operands, strided views, 0 for
@@ -43,15 +47,17 @@ struct Gemm {
   bool swapped = false;
   Target target = Target::sse4;
   Code code = nullptr, last = nullptr;  // the latter for the last of several passes over k
-  std::int64_t n_block = 0, k_block = 0;
+  std::int64_t m_block = 0, n_block = 0, k_block = 0, strip = 0;
+  bool pack_a = false;
 };
 
-/// Chooses the fastest kernel for the shape on the target. Throws Error if the dtype is not f32 or f64 or a size is
-/// negative. Locks while it generates code, so it may be called from any thread.
-Gemm make_gemm(const GemmShape& shape, Target target);
+/// Chooses the fastest kernel for the shape on the target, and blocks for the caches of the machine: the same three
+/// give the same bits anywhere. Throws Error if the dtype is not f32 or f64 or a size is negative. Locks while it
+/// generates code, so it may be called from any thread.
+Gemm make_gemm(const GemmShape& shape, Target target, const Machine& machine);
 
 /// One kernel by name, for tests and benchmarks. Throws Error if it cannot serve the shape on the target.
-Gemm make_gemm(const GemmShape& shape, Target target, std::string_view kernel);
+Gemm make_gemm(const GemmShape& shape, Target target, std::string_view kernel, const Machine& machine);
 
 /// The kernels that can serve a shape, in the order of the list; the reference is last and always there.
 std::vector<std::string_view> gemm_kernels(const GemmShape& shape, Target target);

@@ -102,11 +102,11 @@ bool make_passes(Gemm& gemm, std::int64_t passes) {
 }
 
 template <class T>
-bool make(Gemm& gemm) {
-  constexpr std::int64_t kLargeBytes = 768 << 10, kDeepest = 256;
+bool make(Gemm& gemm, std::int64_t large_bytes) {
+  constexpr std::int64_t kDeepest = 256;
   const GemmShape& s = gemm.work;
   const bool copy = s.b_col != 1;
-  if (s.n * s.k * static_cast<std::int64_t>(sizeof(T)) > kLargeBytes && s.k > kDeepest)
+  if (s.n * s.k * static_cast<std::int64_t>(sizeof(T)) > large_bytes && s.k > kDeepest)
     return make_passes<T>(gemm, (s.k + kDeepest - 1) / kDeepest);
   gemm.code = dispatch<T>(s, s.a_col != 1, copy ? s.n : s.b_row);
   gemm.run = copy ? run_copied<T> : run_plain<T>;
@@ -125,7 +125,9 @@ bool can_xsmm(const GemmShape& work, Target target) {
          ((work.a_col == 1 && is_stride(work.a_row, work.k)) || (work.a_row == 1 && is_stride(work.a_col, work.m)));
 }
 
-bool make_xsmm(Gemm& gemm) { return gemm.work.dtype == DType::f32 ? make<float>(gemm) : make<double>(gemm); }
+bool make_xsmm(Gemm& gemm, std::int64_t large_bytes) {
+  return gemm.work.dtype == DType::f32 ? make<float>(gemm, large_bytes) : make<double>(gemm, large_bytes);
+}
 
 }  // namespace wr::cpu
 
@@ -133,7 +135,7 @@ bool make_xsmm(Gemm& gemm) { return gemm.work.dtype == DType::f32 ? make<float>(
 
 namespace wr::cpu {
 bool can_xsmm(const GemmShape&, Target) { return false; }
-bool make_xsmm(Gemm&) { return false; }
+bool make_xsmm(Gemm&, std::int64_t) { return false; }
 }  // namespace wr::cpu
 
 #endif

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/cpu/kernel.h"
+#include "base/machine.h"
 #include "lower/kernels.h"
 
 namespace wr::cpu {
@@ -21,8 +22,9 @@ class Kernels final : public lower::Kernels {
     const void* params;
   };
 
-  explicit Kernels(Target target) : target_(target) {}
+  Kernels(Target target, const Machine& machine) : target_(target), machine_(machine) {}
   Target target() const { return target_; }
+  const Machine& machine() const { return machine_; }
   void make(const lower::Work& work, lower::Emitter& emit) override;
   void copy(const lower::View& to, const lower::View& from, lower::Emitter& emit) override;
   const Bound& operator[](int number) const { return bound_[static_cast<std::size_t>(number)]; }
@@ -49,6 +51,7 @@ class Kernels final : public lower::Kernels {
 
  private:
   Target target_;
+  Machine machine_;  // that the plan is for
   std::pmr::monotonic_buffer_resource memory_;
   std::map<std::vector<std::int32_t>, const std::int32_t*> tables_;
   std::vector<Bound> bound_;

@@ -90,10 +90,10 @@ class Probe {
   }
 
  private:
-  double product_seconds(DType dtype, std::int64_t rows, std::int64_t size) {
+  double product_seconds(const Machine& m, DType dtype, std::int64_t rows, std::int64_t size) {
     const auto count = static_cast<std::size_t>(std::max(rows, size) * size * 2);
     const Floats a = floats(count), b = floats(count), c = floats(count);
-    const Gemm gemm = make_gemm(row_major(dtype, rows, size, size), target_);
+    const Gemm gemm = make_gemm(row_major(dtype, rows, size, size), target_, m);
     const Floats scratch = floats(gemm.scratch_bytes / sizeof(float) + 16);
     const double flops = 2.0 * static_cast<double>(rows * size * size);
     const int rounds = std::max(1, static_cast<int>(4e6 / flops));
@@ -102,10 +102,10 @@ class Probe {
 
   void products(Machine& m) {
     constexpr std::int64_t n = 96, rows = 64, width = 64;
-    m.gflops_f32 = 2.0 * n * n * n / product_seconds(DType::f32, n, n) / 1e9;
-    m.gflops_f64 = 2.0 * n * n * n / product_seconds(DType::f64, n, n) / 1e9;
+    m.gflops_f32 = 2.0 * n * n * n / product_seconds(m, DType::f32, n, n) / 1e9;
+    m.gflops_f64 = 2.0 * n * n * n / product_seconds(m, DType::f64, n, n) / 1e9;
     // Seconds as a + b * rows: how many rows is a?
-    const double one = product_seconds(DType::f32, 1, width), many = product_seconds(DType::f32, rows, width);
+    const double one = product_seconds(m, DType::f32, 1, width), many = product_seconds(m, DType::f32, rows, width);
     const double row = std::max((many - one) / (rows - 1), 1e-12);
     m.product_ramp = std::clamp(one / row - 1, 0.1, 64.0);
   }
