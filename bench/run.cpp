@@ -9,10 +9,10 @@
 #include <cstring>
 #include <iostream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "backend/cpu/target.h"
+#include "base/json.h"
 #include "base/thread_team.h"
 #include "bench/case.h"
 #include "ir/interpret.h"
@@ -204,7 +204,7 @@ int run_once(const std::string& name, int threads, Clock::time_point start) {
   std::vector<const Array*> list;
   for (const Array& a : p.arguments) list.push_back(&a);
   p.step.run(list);
-  const nlohmann::ordered_json line{
+  const Json line{
       {"case", name}, {"first_step_ms", seconds_since(start) * 1e3}, {"compile_ms", p.step.facts().compile_ms}};
   fmt::print("{}\n", line.dump());
   return 0;
@@ -228,10 +228,10 @@ int run_counted(const std::vector<std::string>& names, int threads, int runs) {
 
 int serve(int threads) {
   std::map<std::string, Prepared> prepared;  // and checked
-  fmt::print("{}\n", nlohmann::json{{"ready", true}, {"peer", "Windrow"}}.dump());
+  fmt::print("{}\n", Json{{"ready", true}, {"peer", "Windrow"}}.dump());
   std::fflush(stdout);
   for (std::string name, text; std::cin >> name >> text;) {
-    nlohmann::ordered_json answer{{"case", name}};
+    Json answer{{"case", name}};
     try {
       const double seconds = std::stod(text);
       if (!prepared.contains(name)) {
@@ -246,7 +246,7 @@ int serve(int threads) {
       const Timing timing = time_step([&] { step.again(); }, seconds);
       answer["us"] = timing.median_us;
       answer["best_us"] = timing.best_us;
-      answer["blocks"] = timing.blocks;
+      answer["blocks"] = Json::list_of(timing.blocks);
     } catch (const std::exception& e) {
       answer["failed"] = e.what();
     }
@@ -292,7 +292,7 @@ int run(const RunOptions& given) {
     } else if (r.wrong.empty()) {
       fmt::print(
           "{}\n",
-          nlohmann::ordered_json{
+          Json{
               {"case", r.name}, {"us", r.timing.median_us}, {"best_us", r.timing.best_us}, {"threads", options.threads}}
               .dump());
       std::fflush(stdout);

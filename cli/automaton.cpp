@@ -1,13 +1,12 @@
 // windrow train life, checkerboard, ...: options, progress, several seeds. What is trained is in apps/automaton.h.
 #include <fmt/format.h>
 #include <unistd.h>
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include <chrono>
 
 #include "apps/automaton_show.h"
 #include "apps/progress.h"
+#include "base/json.h"
 #include "cli/session.h"
 #include "cli/train.h"
 #include "windrow/error.h"
@@ -44,7 +43,7 @@ AutomatonSettings settings_for(const Options& o) {
     return s;
   } catch (const Error& e) {
     if (!o.resume.empty()) throw;
-    throw CLI::ValidationError("train " + o.task, e.what());
+    throw UsageError("train " + o.task, e.what());
   }
 }
 
@@ -123,8 +122,7 @@ int stop_early(const AutomatonRun& run, const Options& o) {
   const std::string file = o.save.empty() ? free_name(o.task) : o.save;
   save_whole([&] { run.save(file); });
   if (o.json)
-    fmt::print("{{\"interrupted\":true,\"update\":{},\"saved\":{}}}\n", run.updates_done(),
-               nlohmann::json(file).dump());
+    fmt::print("{{\"interrupted\":true,\"update\":{},\"saved\":{}}}\n", run.updates_done(), Json(file).dump());
   else
     fmt::print("interrupted after {} updates; saved. To go on:\n  windrow train {} --resume {}\n", run.updates_done(),
                o.task, file);
@@ -169,7 +167,7 @@ int train_one(const AutomatonSettings& settings, const Options& o, Outcome& outc
 int train(Options o) {
   AutomatonSettings settings = settings_for(o);
   if (o.save.empty()) o.save = o.resume;
-  if (!o.resume.empty() && o.seeds > 1) throw CLI::ValidationError("--seeds", "a resumed run has one seed");
+  if (!o.resume.empty() && o.seeds > 1) throw UsageError("--seeds", "a resumed run has one seed");
   const Interruptible guard;
   int exact = 0;
   const std::string save = o.save;
@@ -228,7 +226,7 @@ const Setting kSettings[] = {
 
 }  // namespace
 
-void add_automaton_tasks(CLI::App& train_command, int& exit_code) {
+void add_automaton_tasks(Command train_command) {
   const std::map<std::string, std::string> what{
       {"life", "Conway's Life, learned from all boards of 3 x 3 cells"},
       {"checkerboard", "A cellular automaton of logic gates that makes a checkerboard of any start"},
@@ -236,29 +234,28 @@ void add_automaton_tasks(CLI::App& train_command, int& exit_code) {
       {"pattern", "An automaton that grows a picture of 20 x 20 cells from one cell"},
       {"colour", "An automaton that draws a picture in eight colours from nothing"}};
   for (const std::string& task : automaton_tasks()) {
-    auto* c = train_command.add_subcommand(task, what.at(task));
+    auto c = train_command.add(task, what.at(task));
     auto o = std::make_shared<Options>();
     o->task = task;
     const auto defaults = to_texts(automaton_recipe(task));
     for (const Setting& s : kSettings)
-      c->add_option_function<std::string>(
+      c.option(
            std::string("--") + s.name, [o, s](const std::string& text) { o->given[s.name] = text; },
            fmt::format("{} ({})", s.help, defaults.at(s.name)))
-          ->type_name(s.type);
+          .type(s.type);
     if (grows_picture(task))
-      c->add_option_function<std::string>(
+      c.option(
            "--picture", [o](const std::string& text) { o->given["picture"] = text; },
            "A PNG, made smaller to fit (default: a built-in drawing)")
-          ->type_name("FILE");
-    c->add_option("--seeds", o->seeds,
-                  "Train so many, from --seed on; report how many are exact; --save keeps the first")
-        ->check(CLI::Range(1, 100000));
-    c->add_option("--threads", o->threads, "Threads; the result does not depend on it")->check(CLI::Range(1, 1024));
-    c->add_option("--save", o->save, "Checkpoint, written while training, at its end and on Ctrl-C")->type_name("FILE");
-    c->add_option("--resume", o->resume, "Go on from a checkpoint")->type_name("FILE");
-    c->add_flag("--published", o->published, "Begin with the settings the task was published with");
-    c->add_flag("--json", o->json, "One JSON object a line");
-    c->callback([o, &exit_code] { exit_code = train(*o); });
+          .type("FILE");
+    c.option("--seeds", o->seeds, "Train so many, from --seed on; report how many are exact; --save keeps the first")
+        .range(1, 100000);
+    c.option("--threads", o->threads, "Threads; the result does not depend on it").range(1, 1024);
+    c.option("--save", o->save, "Checkpoint, written while training, at its end and on Ctrl-C").type("FILE");
+    c.option("--resume", o->resume, "Go on from a checkpoint").type("FILE");
+    c.flag("--published", o->published, "Begin with the settings the task was published with");
+    c.flag("--json", o->json, "One JSON object a line");
+    c.does([o] { return train(*o); });
   }
 }
 

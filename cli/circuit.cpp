@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <optional>
@@ -70,7 +69,7 @@ std::pair<std::int64_t, std::int64_t> grid_size(const std::string& text) {
   char rest = 0;
   if (std::sscanf(text.c_str(), "%lldx%lld%c", &height, &width, &rest) != 2 || height < 1 || width < 1 ||
       height > 65536 || width > 65536)
-    throw CLI::ValidationError("--grid", "'" + text + "' is no size; expected such as 256x256, at most 65536x65536");
+    throw UsageError("--grid", "'" + text + "' is no size; expected such as 256x256, at most 65536x65536");
   return {height, width};
 }
 
@@ -163,39 +162,37 @@ int run(const RunOptions& o) {
 
 }  // namespace
 
-void add_circuit(CLI::App& app, int& exit_code) {
-  auto* c = app.add_subcommand("circuit", "Simplify, count, draw and export the circuit of a trained automaton");
+void add_circuit(Command program) {
+  auto c = program.add("circuit", "Simplify, count, draw and export the circuit of a trained automaton");
   auto o = std::make_shared<CircuitOptions>();
-  c->add_option("file", o->file, "A checkpoint of windrow train checkerboard and so on")->required();
-  c->add_option("--svg", o->svg, "Draw it")->type_name("FILE");
-  c->add_option("--curve", o->curve, "Draw the losses of its training")->type_name("FILE");
-  c->add_option("--c", o->c, "As a C function on 64 cells a word")->type_name("FILE");
-  c->add_option("--c-program", o->c_program, "As a whole C program that runs grids")->type_name("FILE");
-  c->add_option("--verilog", o->verilog, "As a Verilog module")->type_name("FILE");
-  c->callback([o, &exit_code] { exit_code = circuit(*o); });
+  c.option("file", o->file, "A checkpoint of windrow train checkerboard and so on").required();
+  c.option("--svg", o->svg, "Draw it").type("FILE");
+  c.option("--curve", o->curve, "Draw the losses of its training").type("FILE");
+  c.option("--c", o->c, "As a C function on 64 cells a word").type("FILE");
+  c.option("--c-program", o->c_program, "As a whole C program that runs grids").type("FILE");
+  c.option("--verilog", o->verilog, "As a Verilog module").type("FILE");
+  c.does([o] { return circuit(*o); });
 }
 
-void add_run(CLI::App& app, int& exit_code) {
-  auto* c = app.add_subcommand("run", "Run a trained automaton's circuit on bits: in the terminal, as GIF or HTML");
+void add_run(Command program) {
+  auto c = program.add("run", "Run a trained automaton's circuit on bits: in the terminal, as GIF or HTML");
   auto o = std::make_shared<RunOptions>();
-  c->add_option("file", o->file, "A checkpoint of windrow train checkerboard and so on")->required();
-  c->add_option("--grid", o->grid, "Height and width; without it 64x64, or a picture's own")->type_name("HxW");
-  c->add_option("--steps", o->steps, "Steps; without it 100, or as many as a picture takes to grow")
-      ->check(CLI::Range(0, 1000000000))
-      ->type_name("N");
-  c->add_option("--seed", o->seed, "Of the start and of damage")->capture_default_str();
-  c->add_flag("--damage", o->damage, "Half-way, put random states into a square in the middle");
-  c->add_option("--every", o->every, "Steps between frames")->check(CLI::Range(1, 1000000))->capture_default_str();
-  c->add_option("--fps", o->frames, "Frames a second in the terminal")
-      ->check(CLI::Range(0.1, 1000.0))
-      ->capture_default_str();
-  c->add_flag("--still", o->still, "No animation in the terminal");
-  c->add_option("--gif", o->gif, "Write the frames as a GIF")->type_name("FILE");
-  c->add_option("--scale", o->scale, "Pixels of a cell in them; without it, so that small grids can be seen")
-      ->check(CLI::Range(1, 64))
-      ->type_name("N");
-  c->add_option("--html", o->html, "Write the frames as a page")->type_name("FILE");
-  c->callback([o, &exit_code] { exit_code = run(*o); });
+  c.option("file", o->file, "A checkpoint of windrow train checkerboard and so on").required();
+  c.option("--grid", o->grid, "Height and width; without it 64x64, or a picture's own").type("HxW");
+  c.option("--steps", o->steps, "Steps; without it 100, or as many as a picture takes to grow")
+      .range(0, 1000000000)
+      .type("N");
+  c.option("--seed", o->seed, "Of the start and of damage").show_default();
+  c.flag("--damage", o->damage, "Half-way, put random states into a square in the middle");
+  c.option("--every", o->every, "Steps between frames").range(1, 1000000).show_default();
+  c.option("--fps", o->frames, "Frames a second in the terminal").range(0.1, 1000.0).show_default();
+  c.flag("--still", o->still, "No animation in the terminal");
+  c.option("--gif", o->gif, "Write the frames as a GIF").type("FILE");
+  c.option("--scale", o->scale, "Pixels of a cell in them; without it, so that small grids can be seen")
+      .range(1, 64)
+      .type("N");
+  c.option("--html", o->html, "Write the frames as a page").type("FILE");
+  c.does([o] { return run(*o); });
 }
 
 }  // namespace wr::cli

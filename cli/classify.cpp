@@ -1,14 +1,13 @@
 // windrow eval and predict: what a trained net says about a set of images, and about single pictures.
 #include <fmt/format.h>
 #include <unistd.h>
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <numeric>
 
 #include "apps/fashion.h"
 #include "apps/pictures.h"
+#include "base/json.h"
 #include "cli/train.h"
 #include "windrow/error.h"
 
@@ -100,9 +99,8 @@ void print_answer(const Asked& asked, const std::array<float, kClasses>& p, cons
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return p[a] > p[b]; });
   if (json) {
-    const nlohmann::json line{
-        {"image", asked.name}, {"class", class_name(classes, order[0])}, {"probability", p[order[0]]}};
-    fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    const Json line{{"image", asked.name}, {"class", class_name(classes, order[0])}, {"probability", p[order[0]]}};
+    fmt::print("{}\n", line.dump());
     return;
   }
   const auto lines = terminal_lines(asked.picture, isatty(STDOUT_FILENO) ? Shades::colour : Shades::letters);
@@ -129,33 +127,29 @@ int predict(const Given& g) {
 
 }  // namespace
 
-void add_eval(CLI::App& app, int& exit_code) {
-  auto* c = app.add_subcommand("eval", "Test a trained net: loss, accuracy, a table of classes, the confusion matrix");
+void add_eval(Command program) {
+  auto c = program.add("eval", "Test a trained net: loss, accuracy, a table of classes, the confusion matrix");
   auto g = std::make_shared<Given>();
-  c->add_option("file", g->file, "Checkpoint of windrow train fashion");
-  c->add_option("--data", g->data, "Folder with MNIST's four files (default: what the net was trained on)")
-      ->type_name("DIR");
-  c->add_option("--threads", g->threads, "Threads")->check(CLI::Range(1, 1024));
-  c->add_flag("--json", g->json, "One JSON object");
-  c->callback([c, g, &exit_code] {
-    if (!c->get_subcommands().empty()) return;  // eval cube FILE
-    if (g->file.empty()) throw CLI::RequiredError("file");
-    exit_code = evaluate(*g);
+  c.option("file", g->file, "Checkpoint of windrow train fashion");
+  c.option("--data", g->data, "Folder with MNIST's four files (default: what the net was trained on)").type("DIR");
+  c.option("--threads", g->threads, "Threads").range(1, 1024);
+  c.flag("--json", g->json, "One JSON object");
+  c.does([g] {
+    if (g->file.empty()) throw UsageError("file", "is required");  // not by the parser: eval cube FILE has its own
+    return evaluate(*g);
   });
 }
 
-void add_predict(CLI::App& app, int& exit_code) {
-  auto* c = app.add_subcommand("predict", "Say what pictures show: PGM, PNG (8 bits, not interlaced), NPY or IDX");
+void add_predict(Command program) {
+  auto c = program.add("predict", "Say what pictures show: PGM, PNG (8 bits, not interlaced), NPY or IDX");
   auto g = std::make_shared<Given>();
-  c->add_option("file", g->file, "Checkpoint of windrow train")->required();
-  c->add_option("image", g->pictures, "Pictures; those that are not 28x28 are scaled")->required();
-  c->add_flag("--invert", g->invert, "Black is white: for dark things on a light ground");
-  c->add_option("--most", g->most, "Pictures of a file that holds several")
-      ->check(CLI::Range(1, 1000000))
-      ->capture_default_str();
-  c->add_flag("--json", g->json, "One JSON object a picture");
-  c->add_option("--threads", g->threads, "Threads")->check(CLI::Range(1, 1024));
-  c->callback([g, &exit_code] { exit_code = predict(*g); });
+  c.option("file", g->file, "Checkpoint of windrow train").required();
+  c.option("image", g->pictures, "Pictures; those that are not 28x28 are scaled").required();
+  c.flag("--invert", g->invert, "Black is white: for dark things on a light ground");
+  c.option("--most", g->most, "Pictures of a file that holds several").range(1, 1000000).show_default();
+  c.flag("--json", g->json, "One JSON object a picture");
+  c.option("--threads", g->threads, "Threads").range(1, 1024);
+  c.does([g] { return predict(*g); });
 }
 
 }  // namespace wr::cli

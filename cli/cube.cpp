@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <cstdlib>
@@ -11,6 +9,7 @@
 #include "apps/cube.h"
 #include "apps/cube_report.h"
 #include "apps/progress.h"
+#include "base/json.h"
 #include "cli/session.h"
 #include "cli/train.h"
 #include "windrow/error.h"
@@ -51,7 +50,7 @@ CubeSettings settings_for(const CubeOptions& o) {
     for (const auto& [name, text] : o.given) set(s, name, text);
     return s;
   } catch (const Error& e) {
-    throw CLI::ValidationError("train cube", e.what());
+    throw UsageError("train cube", e.what());
   }
 }
 
@@ -83,8 +82,12 @@ class CubePrinter {
   void point(const CubePoint& p) const {
     clear();
     if (json_) {
-      const nlohmann::json line{{learner_.unit(), p.done}, {"seconds", p.seconds}, {"loss", p.loss},
-                                {"depth", p.depth},        {"success", p.success}, {"updates", learner_.updates()}};
+      const Json line{{learner_.unit(), p.done},
+                      {"seconds", p.seconds},
+                      {"loss", p.loss},
+                      {"depth", p.depth},
+                      {"success", Json::list_of(p.success)},
+                      {"updates", learner_.updates()}};
       fmt::print("{}\n", line.dump());
     } else {
       const std::string note = learner_.note();
@@ -113,14 +116,14 @@ void print_census(const FullCensus& c) {
   row("all", c.all);
 }
 
-nlohmann::json json_of(const Census& c) {
+Json json_of(const Census& c) {
   return {{"states", c.states}, {"solved", c.solved}, {"optimal", c.optimal}, {"excess", c.excess}, {"worst", c.worst}};
 }
 
-nlohmann::json json_of(const FullCensus& c) {
-  nlohmann::json by = nlohmann::json::array();
+Json json_of(const FullCensus& c) {
+  Json by = Json::list();
   for (const Census& d : c.by_distance) by.push_back(json_of(d));
-  return {{"all", json_of(c.all)}, {"by_distance", by}, {"moves", c.moves}, {"searched", c.searched}};
+  return {{"all", json_of(c.all)}, {"by_distance", by}, {"moves", Json::list_of(c.moves)}, {"searched", c.searched}};
 }
 
 // ---- train
@@ -140,7 +143,7 @@ int stop_early(const CubeRun& run, const CubeOptions& o) {
   const std::string save = o.save.empty() ? "cube.safetensors" : o.save;
   save_whole([&] { run.save(save); });
   if (o.json)
-    fmt::print("{}\n", nlohmann::json{{"interrupted", true}, {"done", run.learner().done()}, {"saved", save}}.dump());
+    fmt::print("{}\n", Json{{"interrupted", true}, {"done", run.learner().done()}, {"saved", save}}.dump());
   else
     fmt::print("interrupted after {} {}s; saved. To go on:\n  windrow train cube --resume {}\n", run.learner().done(),
                run.learner().unit(), save);
@@ -153,11 +156,11 @@ void finish(CubeRun& run, const CubeOptions& o) {
   if (!o.report.empty())
     write_report(o.report, CubeReport{run, greedy, machine_rows(run.learner().train_step().threads())});
   if (o.json) {
-    fmt::print("{}\n", nlohmann::json{{"greedy", json_of(greedy)},
-                                      {"seconds", run.seconds()},
-                                      {"done", run.learner().done()},
-                                      {"moves", run.learner().moves()},
-                                      {"updates", run.learner().updates()}}
+    fmt::print("{}\n", Json{{"greedy", json_of(greedy)},
+                            {"seconds", run.seconds()},
+                            {"done", run.learner().done()},
+                            {"moves", run.learner().moves()},
+                            {"updates", run.learner().updates()}}
                            .dump());
     return;
   }
@@ -231,7 +234,7 @@ int evaluate(const EvalOptions& o) {
   if (!o.all) {
     const auto share = success(judge, sampled_states(o.sample), cube_distances(), o.limit);
     if (o.json) {
-      fmt::print("{}\n", nlohmann::json{{"success", share}}.dump());
+      fmt::print("{}\n", Json{{"success", Json::list_of(share)}}.dump());
       return 0;
     }
     fmt::print("{}: {}; greedy within {} moves, at most {} states of each distance (--all: every state)\n", o.file,
@@ -284,50 +287,44 @@ int solve_cube(const SolveOptions& o) {
 
 }  // namespace
 
-void add_cube(CLI::App& app, int& exit_code) {
-  auto* c = app.get_subcommand("train")->add_subcommand("cube", "Learn to solve the 2x2x2 cube");
+void add_cube(Command program) {
+  auto c = program.find("train").add("cube", "Learn to solve the 2x2x2 cube");
   auto o = std::make_shared<CubeOptions>();
-  c->add_option("--preset", o->preset,
-                "best: exact labels; label-free: value iteration; seed: DQN with seed 004's settings")
-      ->type_name(fmt::format("{}", fmt::join(cube_presets(), "|")))
-      ->capture_default_str();
+  c.option("--preset", o->preset, "best: exact labels; label-free: value iteration; seed: DQN with seed 004's settings")
+      .type(fmt::format("{}", fmt::join(cube_presets(), "|")))
+      .show_default();
   for (const auto& f : cube_fields()) {
-    c->add_option_function<std::string>(
+    c.option(
          "--" + f.name, [o, name = f.name](const std::string& text) { o->given[name] = text; }, f.help)
-        ->type_name(f.type);
+        .type(f.type);
   }
-  c->add_option("--threads", o->threads, "Threads; the result does not depend on it")->check(CLI::Range(1, 1024));
-  c->add_option("--save", o->save, "Checkpoint, written 20 times a run and on Ctrl-C")->type_name("FILE");
-  c->add_option("--resume", o->resume, "Go on from a checkpoint; it is also saved to unless --save says where")
-      ->type_name("FILE");
-  c->add_option("--report", o->report, "Write an HTML page: success by distance, move counts, curves, plan")
-      ->type_name("FILE");
-  c->add_flag("--json", o->json, "One JSON object a line: measurements, then the result");
-  c->callback([o, &exit_code] { exit_code = train(*o); });
+  c.option("--threads", o->threads, "Threads; the result does not depend on it").range(1, 1024);
+  c.option("--save", o->save, "Checkpoint, written 20 times a run and on Ctrl-C").type("FILE");
+  c.option("--resume", o->resume, "Go on from a checkpoint; it is also saved to unless --save says where").type("FILE");
+  c.option("--report", o->report, "Write an HTML page: success by distance, move counts, curves, plan").type("FILE");
+  c.flag("--json", o->json, "One JSON object a line: measurements, then the result");
+  c.does([o] { return train(*o); });
 
-  auto* e = app.get_subcommand("eval")->add_subcommand("cube", "Test a net of `windrow train cube`");
+  auto e = program.find("eval").add("cube", "Test a net of `windrow train cube`");
   auto eo = std::make_shared<EvalOptions>();
-  e->add_option("file", eo->file, "Checkpoint")->required();
-  e->add_flag("--all", eo->all, "All 3,674,160 states, not a sample");
-  e->add_option("--beam", eo->beam, "With --all: try what fails greedily with a beam of this width")
-      ->check(CLI::Range(1, 100'000));
-  e->add_option("--limit", eo->limit, "Moves that count as solved")->check(CLI::Range(1, 1000))->capture_default_str();
-  e->add_option("--sample", eo->sample, "States of each distance without --all")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  e->add_option("--threads", eo->threads, "Threads")->check(CLI::Range(1, 1024));
-  e->add_flag("--json", eo->json, "One JSON object");
-  e->callback([eo, &exit_code] { exit_code = evaluate(*eo); });
+  e.option("file", eo->file, "Checkpoint").required();
+  e.flag("--all", eo->all, "All 3,674,160 states, not a sample");
+  e.option("--beam", eo->beam, "With --all: try what fails greedily with a beam of this width").range(1, 100'000);
+  e.option("--limit", eo->limit, "Moves that count as solved").range(1, 1000).show_default();
+  e.option("--sample", eo->sample, "States of each distance without --all").range(1, 1'000'000).show_default();
+  e.option("--threads", eo->threads, "Threads").range(1, 1024);
+  e.flag("--json", eo->json, "One JSON object");
+  e.does([eo] { return evaluate(*eo); });
 
-  auto* s = app.add_subcommand("solve", "Solve a 2x2x2 cube with a net of `windrow train cube`");
+  auto s = program.add("solve", "Solve a 2x2x2 cube with a net of `windrow train cube`");
   auto so = std::make_shared<SolveOptions>();
-  s->add_option("file", so->file, "Checkpoint")->required();
-  s->add_option("moves", so->moves, "The scramble: \"R U' F2\"; the corner DBL stays, so R U F are all the faces")
-      ->required();
-  s->add_option("--beam", so->beam, "States kept at each depth; 1 is greedy")->check(CLI::Range(1, 100'000));
-  s->add_option("--limit", so->limit, "Moves")->check(CLI::Range(1, 1000))->capture_default_str();
-  s->add_option("--threads", so->threads, "Threads")->check(CLI::Range(1, 1024));
-  s->callback([so, &exit_code] { exit_code = solve_cube(*so); });
+  s.option("file", so->file, "Checkpoint").required();
+  s.option("moves", so->moves, "The scramble: \"R U' F2\"; the corner DBL stays, so R U F are all the faces")
+      .required();
+  s.option("--beam", so->beam, "States kept at each depth; 1 is greedy").range(1, 100'000);
+  s.option("--limit", so->limit, "Moves").range(1, 1000).show_default();
+  s.option("--threads", so->threads, "Threads").range(1, 1024);
+  s.does([so] { return solve_cube(*so); });
 }
 
 }  // namespace wr::cli

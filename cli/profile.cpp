@@ -2,7 +2,6 @@
 #include "cli/profile.h"
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <fstream>
 #include <sstream>
@@ -52,13 +51,12 @@ int diff(const ProfileOptions& o) {
 void check_outputs(const std::vector<std::string>& outputs) {
   for (const std::string& path : outputs)
     if (!path.ends_with(".json") && !path.ends_with(".html") && !path.ends_with(".txt") && !path.ends_with(".trace"))
-      throw CLI::ValidationError("--out", path + ": expected a name that ends with .json, .trace.json, .html or .txt");
+      throw UsageError("--out", path + ": expected a name that ends with .json, .trace.json, .html or .txt");
 }
 
 int profile(const ProfileOptions& o, const std::vector<std::string>& command,
             const std::function<int(const std::vector<std::string>&)>& run) {
-  if (command.empty())
-    throw CLI::ValidationError("profile", "which command? For example: windrow profile bench dqn_step_b64");
+  if (command.empty()) throw UsageError("profile", "which command? For example: windrow profile bench dqn_step_b64");
   check_outputs(o.outputs);
   profile_all_steps(true);
   const int code = run(command);
@@ -78,30 +76,26 @@ int profile(const ProfileOptions& o, const std::vector<std::string>& command,
 
 }  // namespace
 
-void add_profile(CLI::App& app, int& exit_code, const std::function<int(const std::vector<std::string>&)>& run) {
-  auto* c =
-      app.add_subcommand("profile", "Run a command and show where the time of its steps went; or compare two profiles");
+void add_profile(Command program, const std::function<int(const std::vector<std::string>&)>& run) {
+  auto c = program.add("profile", "Run a command and show where the time of its steps went; or compare two profiles");
   auto o = std::make_shared<ProfileOptions>();
-  c->add_option(
-       "--out", o->outputs,
-       "Write it to a file: .html (flame graph, timeline, memory), .trace.json (Perfetto), .json (for diff), .txt; "
-       "may be given several times")
-      ->type_name("FILE")
-      ->allow_extra_args(false);
-  c->add_option("--top", o->top, "Rows of each table")->check(CLI::Range(1, 10000))->capture_default_str();
-  c->prefix_command();
-  c->footer(
+  c.option("--out", o->outputs,
+           "Write it to a file: .html (flame graph, timeline, memory), .trace.json (Perfetto), .json (for diff), .txt; "
+           "may be given several times")
+      .type("FILE")
+      .one_value_each();
+  c.option("--top", o->top, "Rows of each table").range(1, 10000).show_default();
+  c.takes_a_command_line();
+  c.footer(
       "Examples:\n"
       "  windrow profile bench dqn_step_b64\n"
       "  windrow profile --out run.html --out run.json train fashion --net mlp --epochs 1\n"
       "  windrow profile diff before.json after.json\n");
-  auto* d = c->add_subcommand("diff", "What became faster and slower from one profile (.json) to another");
-  d->add_option("before", o->before, "Written by windrow profile --out FILE.json")->required();
-  d->add_option("after", o->after, "Likewise")->required();
-  d->callback([o, &exit_code] { exit_code = diff(*o); });
-  c->callback([c, d, o, run, &exit_code] {
-    if (!d->parsed()) exit_code = profile(*o, c->remaining(), run);
-  });
+  auto d = c.add("diff", "What became faster and slower from one profile (.json) to another");
+  d.option("before", o->before, "Written by windrow profile --out FILE.json").required();
+  d.option("after", o->after, "Likewise").required();
+  d.does([o] { return diff(*o); });
+  c.does([c, o, run] { return profile(*o, c.rest(), run); });
 }
 
 }  // namespace wr::cli

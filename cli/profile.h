@@ -5,14 +5,12 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include "cli/options.h"
 
 namespace wr::cli {
 
 /// `run` executes a command line of this program, without its name.
-void add_profile(CLI::App& app, int& exit_code, const std::function<int(const std::vector<std::string>&)>& run);
-void add_tune(CLI::App& app, int& exit_code);
+void add_profile(Command program, const std::function<int(const std::vector<std::string>&)>& run);
+void add_tune(Command program);
 
 }  // namespace wr::cli

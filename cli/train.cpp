@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -13,6 +11,7 @@
 #include "apps/fashion.h"
 #include "apps/progress.h"
 #include "apps/report.h"
+#include "base/json.h"
 #include "cli/session.h"
 #include "windrow/error.h"
 
@@ -44,7 +43,7 @@ void add_augment(TrainOptions& o) {
     else if ((name == "shift" || name == "noise") && !value.empty())
       o.given[name] = value;
     else
-      throw CLI::ValidationError("--augment", "'" + part + "' is none of shift=PIXELS, flip, noise=DEVIATION, none");
+      throw UsageError("--augment", "'" + part + "' is none of shift=PIXELS, flip, noise=DEVIATION, none");
   }
 }
 
@@ -59,7 +58,7 @@ Settings settings_for(const TrainOptions& o) {
     return s;
   } catch (const Error& e) {
     if (!o.resume.empty()) throw;
-    throw CLI::ValidationError("train", e.what());
+    throw UsageError("train", e.what());
   }
 }
 
@@ -93,7 +92,7 @@ int stop_early(const TrainingRun& run, std::string save, bool json) {
   if (save.empty()) save = free_name(run.settings().net);
   save_whole([&] { run.save(save); });
   if (json)
-    fmt::print("{{\"interrupted\":true,\"step\":{},\"saved\":{}}}\n", run.steps_done(), nlohmann::json(save).dump());
+    fmt::print("{{\"interrupted\":true,\"step\":{},\"saved\":{}}}\n", run.steps_done(), Json(save).dump());
   else
     fmt::print("interrupted after {} steps; saved. To go on:\n  windrow train fashion --resume {}\n", run.steps_done(),
                save);
@@ -146,21 +145,21 @@ int train(TrainOptions o) {
   return unsaved ? 1 : 0;
 }
 
-void add_setting(CLI::App* to, TrainOptions& o, const std::string& name, const std::string& help,
+void add_setting(Command to, TrainOptions& o, const std::string& name, const std::string& help,
                  const std::string& type) {
-  to->add_option_function<std::string>(
+  to.option(
         "--" + name, [&o, name](const std::string& text) { o.given[name] = text; }, help)
-      ->type_name(type);
+      .type(type);
 }
 
 std::string names(const std::vector<std::string>& all) { return fmt::format("{}", fmt::join(all, "|")); }
 
 }  // namespace
 
-void add_train(CLI::App& app, int& exit_code) {
-  auto* train_command = app.add_subcommand("train", "Train a net; `windrow train fashion` on Fashion-MNIST");
-  train_command->require_subcommand(1);
-  auto* c = train_command->add_subcommand("fashion", "Classify 28x28 images: Fashion-MNIST, MNIST, or drawn digits");
+void add_train(Command program) {
+  auto train_command = program.add("train", "Train a net; `windrow train fashion` on Fashion-MNIST");
+  train_command.one_of_its_commands();
+  auto c = train_command.add("fashion", "Classify 28x28 images: Fashion-MNIST, MNIST, or drawn digits");
   auto o = std::make_shared<TrainOptions>();
   add_setting(c, *o, "net", "Which net (cnn); each has its own recipe", names(net_names()));
   add_setting(c, *o, "epochs", "Times through the training images", "N");
@@ -174,17 +173,14 @@ void add_train(CLI::App& app, int& exit_code) {
   add_setting(c, *o, "validation", "Share of the training images put aside (0.05)", "X");
   add_setting(c, *o, "data", "Folder with MNIST's four files (default: the system's Fashion-MNIST, else digits)",
               "DIR");
-  c->add_option("--augment", o->augment, "Random changes to the images: shift=2 flip noise=0.1, or none")
-      ->type_name("...");
-  c->add_option("--threads", o->threads, "Threads; the result does not depend on it")->check(CLI::Range(1, 1024));
-  c->add_option("--save", o->save, "Checkpoint, written after every epoch and on Ctrl-C")->type_name("FILE");
-  c->add_option("--resume", o->resume, "Go on from a checkpoint; it is also saved to unless --save says where")
-      ->type_name("FILE");
-  c->add_option("--report", o->report, "Write an HTML page: curves, confusion matrix, mistakes, plan")
-      ->type_name("FILE");
-  c->add_flag("--json", o->json, "One JSON object a line: each epoch, then the result");
-  c->callback([o, &exit_code] { exit_code = train(*o); });
-  add_automaton_tasks(*train_command, exit_code);
+  c.option("--augment", o->augment, "Random changes to the images: shift=2 flip noise=0.1, or none").type("...");
+  c.option("--threads", o->threads, "Threads; the result does not depend on it").range(1, 1024);
+  c.option("--save", o->save, "Checkpoint, written after every epoch and on Ctrl-C").type("FILE");
+  c.option("--resume", o->resume, "Go on from a checkpoint; it is also saved to unless --save says where").type("FILE");
+  c.option("--report", o->report, "Write an HTML page: curves, confusion matrix, mistakes, plan").type("FILE");
+  c.flag("--json", o->json, "One JSON object a line: each epoch, then the result");
+  c.does([o] { return train(*o); });
+  add_automaton_tasks(train_command);
 }
 
 }  // namespace wr::cli

@@ -1,20 +1,18 @@
 // windrow train, eval, predict, solve, circuit and run.
 #pragma once
 
-namespace CLI {
-class App;
-}
+#include "cli/options.h"
 
 namespace wr::cli {
 
-void add_train(CLI::App& app, int& exit_code);
+void add_train(Command program);
 /// windrow train life, checkerboard, ...
-void add_automaton_tasks(CLI::App& train, int& exit_code);
-void add_circuit(CLI::App& app, int& exit_code);
-void add_run(CLI::App& app, int& exit_code);
-void add_eval(CLI::App& app, int& exit_code);
-void add_predict(CLI::App& app, int& exit_code);
+void add_automaton_tasks(Command train);
+void add_circuit(Command program);
+void add_run(Command program);
+void add_eval(Command program);
+void add_predict(Command program);
 /// train cube, eval cube and solve; after train and eval.
-void add_cube(CLI::App& app, int& exit_code);
+void add_cube(Command program);
 
 }  // namespace wr::cli

@@ -1,6 +1,5 @@
 // windrow tune: rows a second over batch sizes, measured, and which one to take.
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <fstream>
 
@@ -38,7 +37,7 @@ int report(const TuneOptions& o, const bench::BatchAdvice& advice, const std::st
 }
 
 std::vector<std::int64_t> batches(const TuneOptions& o) {
-  if (o.from > o.to) throw CLI::ValidationError("--from", "is larger than --to");
+  if (o.from > o.to) throw UsageError("--from", "is larger than --to");
   return bench::powers_of_two(o.from, o.to);
 }
 
@@ -70,36 +69,32 @@ int tune_bench(const TuneOptions& o) {
   return report(o, bench::tune_batch(make, batches(o), o.seconds), "bench " + o.family);
 }
 
-void add_common(CLI::App* c, TuneOptions& o) {
-  c->add_option("--from", o.from, "Smallest batch; doubled until --to")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  c->add_option("--to", o.to, "Largest batch")->check(CLI::Range(1, 1 << 20))->capture_default_str();
-  c->add_option("--seconds", o.seconds, "Time for each batch size")
-      ->check(CLI::Range(0.01, 600.0))
-      ->capture_default_str();
-  c->add_option("--threads", o.threads, "Threads")->check(CLI::Range(1, 1024));
-  c->add_option("--svg", o.svg, "Write the curve")->type_name("FILE");
+void add_common(Command c, TuneOptions& o) {
+  c.option("--from", o.from, "Smallest batch; doubled until --to").range(1, 1 << 20).show_default();
+  c.option("--to", o.to, "Largest batch").range(1, 1 << 20).show_default();
+  c.option("--seconds", o.seconds, "Time for each batch size").range(0.01, 600.0).show_default();
+  c.option("--threads", o.threads, "Threads").range(1, 1024);
+  c.option("--svg", o.svg, "Write the curve").type("FILE");
 }
 
 }  // namespace
 
-void add_tune(CLI::App& app, int& exit_code) {
-  auto* tune = app.add_subcommand("tune", "Measure rows a second over batch sizes and suggest one");
-  tune->require_subcommand(1);
+void add_tune(Command program) {
+  auto tune = program.add("tune", "Measure rows a second over batch sizes and suggest one");
+  tune.one_of_its_commands();
   auto o = std::make_shared<TuneOptions>();
-  auto* train = tune->add_subcommand("train", "A training run");
-  train->require_subcommand(1);
-  auto* fashion = train->add_subcommand("fashion", "windrow train fashion");
-  fashion->add_option("--net", o->net, "Which net")->check(CLI::IsMember(net_names()))->capture_default_str();
-  fashion->add_option("--data", o->data, "Folder with MNIST's four files")->type_name("DIR");
+  auto train = tune.add("train", "A training run");
+  train.one_of_its_commands();
+  auto fashion = train.add("fashion", "windrow train fashion");
+  fashion.option("--net", o->net, "Which net").one_of(net_names()).show_default();
+  fashion.option("--data", o->data, "Folder with MNIST's four files").type("DIR");
   add_common(fashion, *o);
-  fashion->callback([o, &exit_code] { exit_code = tune_fashion(*o); });
-  auto* bench = tune->add_subcommand("bench", "A benchmark case");
-  bench->add_option("family", o->family, "Its name without the batch: dqn_step, mlp_step, plain_mlp_784_128_10, ...")
-      ->required();
+  fashion.does([o] { return tune_fashion(*o); });
+  auto bench = tune.add("bench", "A benchmark case");
+  bench.option("family", o->family, "Its name without the batch: dqn_step, mlp_step, plain_mlp_784_128_10, ...")
+      .required();
   add_common(bench, *o);
-  bench->callback([o, &exit_code] { exit_code = tune_bench(*o); });
+  bench.does([o] { return tune_bench(*o); });
 }
 
 }  // namespace wr::cli

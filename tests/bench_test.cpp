@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "bench/case.h"
 #include "temporary_files.h"
 #include "windrow/bench.h"
@@ -46,8 +46,8 @@ TEST(Compare, SeesMoreWork) {
     EXPECT_EQ(m.blocks.size(), 21u);
   }
   EXPECT_NE(c.to_table().find("*"), std::string::npos);
-  const auto json = nlohmann::json::parse(c.to_json());
-  EXPECT_EQ(json["variants"][1]["variant"], "short");
+  const Json json = parse_json(c.to_json(), "comparison");
+  EXPECT_EQ(json.at("variants").at(1).at("variant").text(), "short");
 }
 
 TEST(Compare, RefusesNothingToCompare) {
@@ -145,8 +145,8 @@ TEST(BenchCases, BackendsSideBySide) {
   options.svg = folder / "bars.svg";
   testing::internal::CaptureStdout();
   EXPECT_EQ(bench::compare_backends(options, {bench::case_named("op_relu")}), 0);
-  const auto line = nlohmann::json::parse(testing::internal::GetCapturedStdout());
-  EXPECT_EQ(line["variants"][1]["variant"], "profile");
+  const Json line = parse_json(testing::internal::GetCapturedStdout(), "line");
+  EXPECT_EQ(line.at("variants").at(1).at("variant").text(), "profile");
   EXPECT_NE(read_text(options.svg).find("<svg"), std::string::npos);
   options.backends = {"avx1024"};
   EXPECT_THROW(bench::compare_backends(options, {bench::case_named("op_relu")}), Error);

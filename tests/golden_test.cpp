@@ -11,8 +11,8 @@
 #include <fstream>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "windrow/losses.h"
 #include "windrow/nn.h"
 #include "windrow/windrow.h"
@@ -30,14 +30,15 @@ Tensors read_golden(DType dtype) {
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   std::uint64_t header_size = 0;
   std::memcpy(&header_size, bytes.data(), sizeof header_size);
-  const auto header = nlohmann::json::parse(bytes.substr(sizeof header_size, header_size));
+  const Json header = parse_json(std::string_view(bytes).substr(sizeof header_size, header_size), path);
   const std::map<std::string, DType> types{{"F32", DType::f32}, {"F64", DType::f64}, {"I32", DType::i32}};
   Tensors tensors;
-  for (const auto& [name, entry] : header.items()) {
+  for (const auto& [name, entry] : header.members()) {
     Shape shape;
-    for (const auto& n : entry["shape"]) shape.push_back(n.get<std::int64_t>());
-    const auto* data = bytes.data() + sizeof header_size + header_size + entry["data_offsets"][0].get<std::size_t>();
-    tensors[name] = Array::borrow(static_cast<const void*>(data), shape, types.at(entry["dtype"])).clone();
+    for (const Json& n : entry.at("shape").items()) shape.push_back(static_cast<std::int64_t>(n.number()));
+    const auto* data = bytes.data() + sizeof header_size + header_size +
+                       static_cast<std::size_t>(entry.at("data_offsets").at(0).number());
+    tensors[name] = Array::borrow(static_cast<const void*>(data), shape, types.at(entry.at("dtype").text())).clone();
   }
   return tensors;
 }

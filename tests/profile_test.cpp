@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/json.h"
 #include "base/thread_team.h"
 #include "base/ticks.h"
 #include "count_allocations.h"
@@ -207,10 +207,10 @@ TEST(Profile, RefusesWhatIsNoProfile) {
                            "{\"windrow_profile\":1,\"steps\":[{}]}", "{\"windrow_profile\":1,\"steps\":3}"})
     EXPECT_THROW(profiles_from_json(text), Error) << text;
   // One field of another type at a time: never a crash, always a message.
-  const auto whole = nlohmann::json::parse(sample_profile().to_json());
-  for (const auto& [name, value] : whole["steps"][0].items()) {
+  const Json whole = parse_json(sample_profile().to_json(), "profile");
+  for (const auto& [name, value] : whole.at("steps").at(0).members()) {
     auto bad = whole;
-    bad["steps"][0][name] = value.is_string() ? nlohmann::json(7) : nlohmann::json("text");
+    bad["steps"].items()[0][name] = value.is_text() ? Json(7) : Json("text");
     try {
       profiles_from_json(bad.dump());
       ADD_FAILURE() << name;
@@ -219,18 +219,18 @@ TEST(Profile, RefusesWhatIsNoProfile) {
     }
   }
   auto bad = whole;
-  bad["steps"][0]["timeline"][0][2] = 100000;
+  bad["steps"].items()[0]["timeline"].items()[0].items()[2] = 100000;
   EXPECT_THROW(profiles_from_json(bad.dump()), Error);
 }
 
 TEST(Profile, TraceHasEveryEvent) {
   const Profile p = sample_profile();
-  const auto trace = nlohmann::json::parse(to_trace(std::span(&p, 1)));
+  const Json trace = parse_json(to_trace(std::span(&p, 1)), "trace");
   std::size_t spans = 0;
-  for (const auto& e : trace["traceEvents"]) {
-    if (e["ph"] != "X") continue;
+  for (const auto& e : trace.at("traceEvents").items()) {
+    if (e.at("ph").text() != "X") continue;
     ++spans;
-    EXPECT_GE(e["dur"].get<double>(), 0);
+    EXPECT_GE(e.at("dur").number(), 0);
   }
   EXPECT_EQ(spans, p.timeline.size());
 }

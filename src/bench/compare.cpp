@@ -4,8 +4,7 @@
 #include <chrono>
 #include <cmath>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.h"
 #include "windrow/bench.h"
 #include "windrow/chart.h"
 #include "windrow/error.h"
@@ -109,7 +108,7 @@ Comparison compare(const std::string& name, const std::vector<Variant>& variants
 std::string Comparison::to_table() const { return bench::to_table(std::span<const Comparison>(this, 1)); }
 
 std::string Comparison::to_json() const {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  Json list = Json::list();
   for (const Measured& m : variants)
     list.push_back({{"variant", m.name},
                     {"us", m.median_us},
@@ -119,7 +118,7 @@ std::string Comparison::to_json() const {
                     {"ratio", m.ratio},
                     {"p", m.p},
                     {"differs", m.differs}});
-  return nlohmann::ordered_json{{"case", name}, {"variants", std::move(list)}}.dump();
+  return Json{{"case", name}, {"variants", std::move(list)}}.dump();
 }
 
 std::string to_table(std::span<const Comparison> comparisons) {

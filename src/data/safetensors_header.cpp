@@ -1,8 +1,8 @@
-// The JSON of a safetensors header. The only file that sees the JSON library: its event parser needs no stack and
-// builds no tree, so depth and size of hostile input cost nothing but the entries we keep.
-#include <nlohmann/json.hpp>
+// The JSON of a safetensors header, read as events: no stack and no tree, so depth and size of hostile input cost
+// nothing but the entries we keep.
 #include <unordered_set>
 
+#include "base/json.h"
 #include "data/safetensors.h"
 #include "windrow/error.h"
 
@@ -10,51 +10,43 @@ namespace wr::data {
 
 namespace {
 
-using nlohmann::json;
-
 constexpr int kMostDepth = 100;
 
 /// Follows the events through {name: {dtype, shape, data_offsets}, "__metadata__": {string: string}}.
-class Handler final : public nlohmann::json_sax<json> {
+class Handler final : public JsonEvents {
  public:
-  bool null() override {
-    if (place_ == Place::file && in_metadata_) {  // the format's library takes it for "none"
+  void null() override {
+    if (place_ == Place::file && in_metadata_)  // the format's library takes it for "none"
       in_metadata_ = false;
-      return true;
-    }
-    return other("null");
+    else
+      other("null");
   }
-  bool boolean(bool) override { return other("a bool"); }
-  bool number_integer(number_integer_t) override { return other("a negative number"); }
-  bool number_float(number_float_t, const string_t&) override {
-    return other("a number that is no whole one, or too large");
-  }
-  bool binary(binary_t&) override { return other("binary data"); }
+  void boolean(bool) override { other("a bool"); }
+  void negative(std::int64_t) override { other("a negative number"); }
+  void real(double) override { other("a number that is no whole one, or too large"); }
 
-  bool number_unsigned(number_unsigned_t value) override {
+  void whole(std::uint64_t value) override {
     if (place_ == Place::shape) {
       entry().shape.push_back(value);
     } else if (place_ == Place::offsets) {
       if (offsets_ == 2) fail_here("data_offsets has more than two numbers");
       (offsets_++ == 0 ? entry().begin : entry().end) = value;
     } else {
-      return other("a number");
+      other("a number");
     }
-    return true;
   }
 
-  bool string(string_t& value) override {
+  void text(std::string& value) override {
     if (place_ == Place::metadata) {
       header.metadata[metadata_key_] = value;
     } else if (place_ == Place::tensor && field_ == kDtype) {
       entry().dtype = value;
     } else {
-      return other("a string");
+      other("a string");
     }
-    return true;
   }
 
-  bool start_object(std::size_t) override {
+  void begin_object() override {
     if (++depth_ > kMostDepth) throw Error("the header is nested too deeply");
     if (place_ == Place::outside) {
       place_ = Place::file;
@@ -62,13 +54,14 @@ class Handler final : public nlohmann::json_sax<json> {
       place_ = in_metadata_ ? Place::metadata : Place::tensor;
       seen_ = 0;
     } else if (place_ != Place::ignored) {
-      if (!(place_ == Place::tensor && field_ == kOther)) return other("an object");
-      enter_ignored();
+      if (place_ == Place::tensor && field_ == kOther)
+        enter_ignored();
+      else
+        other("an object");
     }
-    return true;
   }
 
-  bool key(string_t& value) override {
+  void key(std::string& value) override {
     if (place_ == Place::file) {
       if (!names_.insert(value).second) throw Error("the header has '" + shown(value) + "' twice");
       in_metadata_ = value == "__metadata__";
@@ -81,10 +74,9 @@ class Handler final : public nlohmann::json_sax<json> {
       if (field_ != kOther && (seen_ & field_)) fail_here("has '" + value + "' twice");
       seen_ |= field_;
     }
-    return true;
   }
 
-  bool end_object() override {
+  void end_object() override {
     --depth_;
     if (place_ == Place::ignored) {
       leave_ignored();
@@ -99,14 +91,14 @@ class Handler final : public nlohmann::json_sax<json> {
     } else {
       place_ = Place::outside;
     }
-    return true;
   }
 
-  bool start_array(std::size_t) override {
+  void begin_list() override {
     if (++depth_ > kMostDepth) throw Error("the header is nested too deeply");
-    if (place_ == Place::ignored) return true;
-    if (place_ != Place::tensor || field_ == kDtype) return other("an array");
-    if (field_ == kShape) {
+    if (place_ == Place::ignored) return;
+    if (place_ != Place::tensor || field_ == kDtype) {
+      other("an array");
+    } else if (field_ == kShape) {
       place_ = Place::shape;
     } else if (field_ == kOffsets) {
       place_ = Place::offsets;
@@ -114,24 +106,20 @@ class Handler final : public nlohmann::json_sax<json> {
     } else {
       enter_ignored();
     }
-    return true;
   }
 
-  bool end_array() override {
+  void end_list() override {
     --depth_;
     if (place_ == Place::ignored) {
       leave_ignored();
-      return true;
+      return;
     }
     if (place_ == Place::offsets && offsets_ != 2) fail_here("data_offsets has fewer than two numbers");
     place_ = Place::tensor;
-    return true;
   }
 
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) override {
-    std::string text = error.what();
-    if (const auto colon = text.rfind(": "); colon != std::string::npos) text.erase(0, colon + 2);
-    throw Error("the header is no JSON at its byte " + std::to_string(position) + ": " + shown(text));
+  void refuse(std::size_t byte, const std::string& why) override {
+    throw Error("the header is no JSON at its byte " + std::to_string(byte) + ": " + shown(why));
   }
 
   ParsedHeader header;
@@ -147,8 +135,8 @@ class Handler final : public nlohmann::json_sax<json> {
   }
   /// A value that has no business here, unless it belongs to a field we do not know: those are ignored, as by the
   /// format's own library.
-  bool other(const char* what) {
-    if (place_ == Place::ignored || (place_ == Place::tensor && field_ == kOther)) return true;
+  void other(const char* what) {
+    if (place_ == Place::ignored || (place_ == Place::tensor && field_ == kOther)) return;
     const std::string reason = std::string("has ") + what + " where it does not belong";
     if (place_ == Place::outside) throw Error("the header " + reason);
     if (in_metadata_) throw Error("__metadata__ " + reason);
@@ -174,34 +162,23 @@ class Handler final : public nlohmann::json_sax<json> {
 
 ParsedHeader parse_safetensors_header(std::string_view text) {
   if (!text.starts_with('{')) throw Error("the header does not begin with '{'");
-  // The JSON library takes a zero byte for the end; whatever follows it would go unseen.
-  if (const auto zero = text.find('\0'); zero != std::string_view::npos) {
-    throw Error("the header is no JSON at its byte " + std::to_string(zero) + ": a zero byte");
-  }
   Handler handler;
-  if (!json::sax_parse(text.begin(), text.end(), &handler)) throw Error("the header is no JSON");
+  read_json(text, handler);
   return std::move(handler.header);
 }
 
 std::string print_safetensors_header(const ParsedHeader& header) {
-  const auto quoted = [](const std::string& text) {
-    try {
-      return json(text).dump();
-    } catch (const json::exception&) {
-      throw Error("the name or metadata '" + text + "' is not UTF-8");
-    }
-  };
   std::string out = "{";
   if (!header.metadata.empty()) {
     out += "\"__metadata__\":{";
-    for (const auto& [key, value] : header.metadata) out += quoted(key) + ":" + quoted(value) + ",";
+    for (const auto& [key, value] : header.metadata) out += json_quoted(key) + ":" + json_quoted(value) + ",";
     out.back() = '}';
     out += ',';
   }
   for (const TensorEntry& t : header.tensors) {
     std::string shape;
     for (const std::uint64_t size : t.shape) shape += (shape.empty() ? "" : ",") + std::to_string(size);
-    out += quoted(t.name) + ":{\"dtype\":\"" + t.dtype + "\",\"shape\":[" + shape + "],\"data_offsets\":[" +
+    out += json_quoted(t.name) + ":{\"dtype\":\"" + t.dtype + "\",\"shape\":[" + shape + "],\"data_offsets\":[" +
            std::to_string(t.begin) + "," + std::to_string(t.end) + "]},";
   }
   if (out.size() > 1) out.pop_back();

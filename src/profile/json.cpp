@@ -1,17 +1,14 @@
 // Profiles as JSON and back. A file may be anybody's: every field is checked for what it is.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include <cmath>
 
+#include "base/json.h"
 #include "windrow/error.h"
 #include "windrow/profile.h"
 
 namespace wr {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
 
@@ -92,20 +89,21 @@ template <class T>
 Json write(const T& x);
 template <class T>
 Json write(const std::vector<T>& x) {
-  Json list = Json::array();
+  Json list = Json::list();
   for (const T& each : x) list.push_back(write(each));
   return list;
 }
 /// The timeline is long: an event is a list of its fields.
 Json write(const std::vector<Profile::Event>& x) {
-  Json list = Json::array();
-  for (const auto& e : x) list.push_back({e.thread, e.lane, e.kernel, rounded(e.begin_us), rounded(e.end_us)});
+  Json list = Json::list();
+  for (const auto& e : x)
+    list.push_back(Json::list({e.thread, e.lane, e.kernel, rounded(e.begin_us), rounded(e.end_us)}));
   return list;
 }
 template <class T>
 Json write(const T& x) {
   Json object = Json::object();
-  fields(const_cast<T&>(x), [&](const char* name, auto& field) { object[name] = write(field); });
+  fields(const_cast<T&>(x), [&](const char* name, auto& field) { object.members().push_back({name, write(field)}); });
   return object;
 }
 
@@ -117,20 +115,20 @@ class Reader {
   explicit Reader(std::string name) : name_(std::move(name)) {}
 
   void read(const Json& j, const std::string& path, std::string& x) {
-    if (!j.is_string()) refuse(path, "a text", j);
-    x = j.get<std::string>();
+    if (!j.is_text()) refuse(path, "a text", j);
+    x = j.text();
   }
   void read(const Json& j, const std::string& path, bool& x) {
-    if (!j.is_boolean()) refuse(path, "true or false", j);
-    x = j.get<bool>();
+    if (!j.is_bool()) refuse(path, "true or false", j);
+    x = j.boolean();
   }
   void read(const Json& j, const std::string& path, double& x) {
-    if (!j.is_number() || !std::isfinite(j.get<double>())) refuse(path, "a number", j);
-    x = j.get<double>();
+    if (!j.is_number() || !std::isfinite(j.number())) refuse(path, "a number", j);
+    x = j.number();
   }
   void read(const Json& j, const std::string& path, std::int64_t& x) {
-    if (!j.is_number() || !(std::abs(j.get<double>()) <= kLargest)) refuse(path, "a whole number", j);
-    x = static_cast<std::int64_t>(j.get<double>());
+    if (!j.is_number() || !(std::abs(j.number()) <= kLargest)) refuse(path, "a whole number", j);
+    x = static_cast<std::int64_t>(j.number());
   }
   void read(const Json& j, const std::string& path, int& x) {
     std::int64_t wide = 0;
@@ -139,28 +137,28 @@ class Reader {
     x = static_cast<int>(wide);
   }
   void read(const Json& j, const std::string& path, Profile::Event& e) {
-    if (!j.is_array() || j.size() != 5) refuse(path, "a list of five numbers", j);
-    read(j[0], path, e.thread);
-    read(j[1], path, e.lane);
-    read(j[2], path, e.kernel);
-    read(j[3], path, e.begin_us);
-    read(j[4], path, e.end_us);
+    if (!j.is_list() || j.items().size() != 5) refuse(path, "a list of five numbers", j);
+    read(j.items()[0], path, e.thread);
+    read(j.items()[1], path, e.lane);
+    read(j.items()[2], path, e.kernel);
+    read(j.items()[3], path, e.begin_us);
+    read(j.items()[4], path, e.end_us);
   }
   template <class T>
   void read(const Json& j, const std::string& path, std::vector<T>& x) {
-    if (!j.is_array()) refuse(path, "a list", j);
-    for (std::size_t i = 0; i < j.size(); ++i) {
+    if (!j.is_list()) refuse(path, "a list", j);
+    for (std::size_t i = 0; i < j.items().size(); ++i) {
       x.emplace_back();
-      read(j[i], fmt::format("{}[{}]", path, i), x.back());
+      read(j.items()[i], fmt::format("{}[{}]", path, i), x.back());
     }
   }
   template <class T>
   void read(const Json& j, const std::string& path, T& x) {
     if (!j.is_object()) refuse(path, "an object", j);
     fields(x, [&](const char* name, auto& field) {
-      const auto it = j.find(name);
-      if (it == j.end()) throw Error(fmt::format("{}: {} has no \"{}\"", name_, path, name));
-      read(*it, path + "." + name, field);
+      const Json* const value = j.find(name);
+      if (value == nullptr) throw Error(fmt::format("{}: {} has no \"{}\"", name_, path, name));
+      read(*value, path + "." + name, field);
     });
   }
 
@@ -188,26 +186,22 @@ class Reader {
 }  // namespace
 
 std::string to_json(std::span<const Profile> profiles) {
-  Json steps = Json::array();
+  Json steps = Json::list();
   for (const Profile& p : profiles) steps.push_back(write(p));
-  return Json{{"windrow_profile", kVersion}, {"steps", std::move(steps)}}.dump(-1, ' ', false,
-                                                                               Json::error_handler_t::replace) +
-         "\n";
+  return Json{{"windrow_profile", kVersion}, {"steps", std::move(steps)}}.dump() + "\n";
 }
 
 std::string Profile::to_json() const { return wr::to_json(std::span<const Profile>(this, 1)); }
 
 std::vector<Profile> profiles_from_json(std::string_view text, const std::string& name) {
-  const Json j = Json::parse(text, nullptr, false);
-  if (j.is_discarded()) throw Error(name + ": is not JSON");
-  if (!j.is_object() || !j.contains("windrow_profile") || !j.contains("steps"))
-    throw Error(name + ": is JSON, but no profile that windrow wrote");
-  if (j["windrow_profile"] != kVersion)
-    throw Error(fmt::format("{}: is of version {}, this program reads version {}", name, j["windrow_profile"].dump(),
-                            kVersion));
+  const Json j = parse_json(text, name);
+  const Json *const version = j.find("windrow_profile"), *const steps = j.find("steps");
+  if (version == nullptr || steps == nullptr) throw Error(name + ": is JSON, but no profile that windrow wrote");
+  if (*version != Json(kVersion))
+    throw Error(fmt::format("{}: is of version {}, this program reads version {}", name, version->dump(), kVersion));
   Reader reader(name);
   std::vector<Profile> profiles;
-  reader.read(j["steps"], "steps", profiles);
+  reader.read(*steps, "steps", profiles);
   for (std::size_t i = 0; i < profiles.size(); ++i) reader.check(profiles[i], fmt::format("steps[{}]", i));
   return profiles;
 }

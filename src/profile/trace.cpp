@@ -1,15 +1,12 @@
 // The timeline in the format of chrome://tracing, which Perfetto reads too.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.h"
 #include "profile/text.h"
 #include "windrow/profile.h"
 
 namespace wr {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string wait_name(int kernel) { return kernel == -1 ? "barrier" : kernel == -2 ? "start" : "wait for the others"; }
 
@@ -23,21 +20,21 @@ Json event_of(const Profile& p, const Profile::Event& e, int process) {
   const auto& k = p.kernels[static_cast<std::size_t>(e.kernel)];
   j["name"] = k.op;
   j["cat"] = k.gradient ? "gradient" : "forward";
-  j["args"] = {{"line", line_text(k.file, k.line)},
-               {"kernel", k.kernel},
-               {"shape", k.detail},
-               {"lane", e.lane},
-               {"phase", k.phase},
-               {"region", k.region},
-               {"strip rows", k.rows},
-               {"bound", k.bound}};
+  j["args"] = Json{{"line", line_text(k.file, k.line)},
+                   {"kernel", k.kernel},
+                   {"shape", k.detail},
+                   {"lane", e.lane},
+                   {"phase", k.phase},
+                   {"region", k.region},
+                   {"strip rows", k.rows},
+                   {"bound", k.bound}};
   return j;
 }
 
 }  // namespace
 
 std::string to_trace(std::span<const Profile> profiles) {
-  Json events = Json::array();
+  Json events = Json::list();
   int process = 0;
   for (const Profile& p : profiles) {
     ++process;
@@ -56,9 +53,7 @@ std::string to_trace(std::span<const Profile> profiles) {
                         {"ts", point.us},
                         {"args", {{"bytes", point.bytes}}}});
   }
-  return Json{{"displayTimeUnit", "ns"}, {"traceEvents", std::move(events)}}.dump(-1, ' ', false,
-                                                                                  Json::error_handler_t::replace) +
-         "\n";
+  return Json{{"displayTimeUnit", "ns"}, {"traceEvents", std::move(events)}}.dump() + "\n";
 }
 
 }  // namespace wr
