@@ -9,13 +9,14 @@
 #include <cstring>
 #include <iostream>
 #include <map>
+#include <numeric>
 #include <random>
 
 #include "backend/cpu/target.h"
 #include "base/json.h"
 #include "base/thread_team.h"
 #include "bench/case.h"
-#include "ir/interpret.h"
+#include "ops/interpret.h"
 #include "step/inside.h"
 
 namespace wr::bench {
@@ -290,11 +291,14 @@ int run(const RunOptions& given) {
     if (!options.json) {
       print_row(r);
     } else if (r.wrong.empty()) {
-      fmt::print(
-          "{}\n",
-          Json{
-              {"case", r.name}, {"us", r.timing.median_us}, {"best_us", r.timing.best_us}, {"threads", options.threads}}
-              .dump());
+      const auto& blocks = r.timing.blocks;
+      const Json line{
+          {"case", r.name},
+          {"us", r.timing.median_us},
+          {"best_us", r.timing.best_us},
+          {"mean_us", std::accumulate(blocks.begin(), blocks.end(), 0.0) / static_cast<double>(blocks.size())},
+          {"threads", options.threads}};
+      fmt::print("{}\n", line.dump());
       std::fflush(stdout);
     }
   }

@@ -5,13 +5,14 @@
 #include <charconv>
 #include <map>
 
+#include "apps/common/chart.h"
 #include "backend/cpu/target.h"
-#include "base/file.h"
 #include "base/thread_team.h"
 #include "bench/case.h"
-#include "ir/interpret.h"
+#include "ops/interpret.h"
 #include "step/inside.h"
 #include "windrow/bench.h"
+#include "windrow/files.h"
 
 namespace wr::bench {
 namespace {
@@ -85,6 +86,23 @@ Variant variant_of(const Case& c, const Backend& backend, std::map<std::string, 
   return {backend.name, [&p] { p.step.again(); }};
 }
 
+std::string bars_of(std::span<const Comparison> comparisons) {
+  chart::Bars bars;
+  bars.title = "windrow bench, by backend";
+  bars.y_label = "microseconds (median), logarithmic";
+  bars.log_y = true;
+  for (const Comparison& c : comparisons) {
+    bars.groups.push_back(c.name);
+    std::vector<double> values;
+    for (const Measured& m : c.variants) values.push_back(m.median_us);
+    bars.values.push_back(std::move(values));
+  }
+  if (!comparisons.empty())
+    for (const Measured& m : comparisons[0].variants) bars.kinds.push_back(m.name);
+  bars.width = std::max(420.0, 190 + 14.0 * static_cast<double>(comparisons.size() * bars.kinds.size()));
+  return chart::bars(bars);
+}
+
 }  // namespace
 
 int compare_backends(const RunOptions& options, const std::vector<Case>& cases) {
@@ -103,11 +121,7 @@ int compare_backends(const RunOptions& options, const std::vector<Case>& cases) 
   }
   if (isatty(2)) fmt::print(stderr, "\r\033[K");
   if (!options.json) fmt::print("{}", to_table(done));
-  if (!options.svg.empty()) {
-    FileWriter file(options.svg);
-    file.write(to_svg(done, "windrow bench, by backend"));
-    file.commit();
-  }
+  if (!options.svg.empty()) write_file(options.svg, bars_of(done));
   return 0;
 }
 

@@ -4,8 +4,8 @@
 
 #include <chrono>
 
-#include "apps/automaton_show.h"
-#include "apps/progress.h"
+#include "apps/automaton/show.h"
+#include "apps/common/times.h"
 #include "base/json.h"
 #include "cli/session.h"
 #include "cli/train.h"
@@ -111,12 +111,6 @@ void print_end(const AutomatonRun& run, Outcome outcome, const Options& o) {
   std::fflush(stdout);
 }
 
-std::string free_name(const std::string& task) {
-  std::string name = fmt::format("{}.safetensors", task);
-  for (int i = 2; access(name.c_str(), F_OK) == 0; ++i) name = fmt::format("{}-{}.safetensors", task, i);
-  return name;
-}
-
 /// Saves what a stopped run has, and says how to go on.
 int stop_early(const AutomatonRun& run, const Options& o) {
   const std::string file = o.save.empty() ? free_name(o.task) : o.save;
@@ -185,45 +179,6 @@ int train(Options o) {
   return 0;
 }
 
-struct Setting {
-  const char *name, *type, *help;
-};
-
-const Setting kSettings[] = {
-    {"seed", "N", "Of wiring, starts and masks"},
-    {"updates", "N", "At most so many; ends when the hard circuit is exact"},
-    {"height", "N", "Of the grid"},
-    {"width", "N", "Of the grid"},
-    {"border", "zero|wrap", "What lies outside the grid"},
-    {"steps", "N", "Of the automaton before the loss"},
-    {"batch", "N", "Grids at once"},
-    {"accumulate", "N", "Batches an update"},
-    {"channels", "N", "Bits of a cell"},
-    {"kernels", "N", "Small trees of gates that look at each channel's neighbourhood"},
-    {"kernel-gates", "LIST", "Their layers"},
-    {"update-gates", "LIST", "Layers of the update, such as 256x10,128,8"},
-    {"fire", "X", "Share of cells that take their new state in a step"},
-    {"lr", "X", "Learning rate"},
-    {"weight-decay", "X", "Weight decay"},
-    {"beta2", "X", "AdamW's"},
-    {"epsilon", "X", "AdamW's; a small one lets gates that are nearly hard go on learning"},
-    {"clip", "X", "Largest element of a gradient; 0: none"},
-    {"pass", "X", "Logit of pass-through at the start"},
-    {"noise", "X", "Deviation of all logits at the start"},
-    {"sharpen", "X", "Growth of the sharpness an update while the soft loss is low; 0: none"},
-    {"hard", "X", "Share of gates that are hard in an update, drawn anew for each"},
-    {"harden", "X", "Growth of the share of gates that are hard an update while the loss is low; 0: none"},
-    {"restore", "N", "Times that each step's values are drawn towards 0 and 1, as real gates do"},
-    {"early", "X", "Share of the loss that is taken after every step of the second half: the rule settles sooner"},
-    {"solved", "X", "What low is"},
-    {"polish", "N", "Updates between searches for hard gates that work, while the loss is low; 0: never"},
-    {"tries", "N", "Circuits that such a search tries"},
-    {"finish", "N", "Such searches in a row that may find nothing, when updates come no nearer"},
-    {"attempt", "N", "Updates after which a run that is not nearly exact begins again, wired anew; 0: never"},
-    {"memory", "recompute|keep", "Compute gates again going back, or keep all activations"},
-    {"dtype", "f32|f64", "Of states and logits"},
-};
-
 }  // namespace
 
 void add_automaton_tasks(Command train_command) {
@@ -238,11 +193,13 @@ void add_automaton_tasks(Command train_command) {
     auto o = std::make_shared<Options>();
     o->task = task;
     const auto defaults = to_texts(automaton_recipe(task));
-    for (const Setting& s : kSettings)
+    for (const auto& f : automaton_fields()) {
+      if (f.help.empty()) continue;
       c.option(
-           std::string("--") + s.name, [o, s](const std::string& text) { o->given[s.name] = text; },
-           fmt::format("{} ({})", s.help, defaults.at(s.name)))
-          .type(s.type);
+           "--" + f.name, [o, name = f.name](const std::string& text) { o->given[name] = text; },
+           fmt::format("{} ({})", f.help, defaults.at(f.name)))
+          .type(f.type);
+    }
     if (grows_picture(task))
       c.option(
            "--picture", [o](const std::string& text) { o->given["picture"] = text; },

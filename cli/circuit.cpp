@@ -8,13 +8,14 @@
 #include <thread>
 #include <tuple>
 
-#include "apps/automaton_show.h"
-#include "apps/gif.h"
-#include "apps/pictures.h"
-#include "apps/write_file.h"
+#include "apps/automaton/export.h"
+#include "apps/automaton/show.h"
+#include "apps/common/gif.h"
+#include "apps/common/pictures.h"
 #include "cli/session.h"
 #include "cli/train.h"
 #include "windrow/error.h"
+#include "windrow/files.h"
 
 namespace wr::cli {
 namespace {
@@ -45,11 +46,11 @@ int circuit(const CircuitOptions& o) {
   fmt::print("visible:    {} gates: {}   (without channels that the visible ones never depend on)\n", seen.gates.size(),
              kinds_text(seen));
   const auto names = input_names(trained.settings.channels);
-  if (!o.svg.empty()) write_file(o.svg, logic::to_svg(seen, names));
+  if (!o.svg.empty()) write_file(o.svg, to_svg(seen, names));
   if (!o.curve.empty()) write_file(o.curve, loss_curve(trained.history));
-  if (!o.c.empty()) write_file(o.c, logic::to_c(seen, "rule"));
-  if (!o.c_program.empty()) write_file(o.c_program, logic::to_c_program(seen));
-  if (!o.verilog.empty()) write_file(o.verilog, logic::to_verilog(seen, "rule"));
+  if (!o.c.empty()) write_file(o.c, to_c(seen, "rule"));
+  if (!o.c_program.empty()) write_file(o.c_program, to_c_program(seen));
+  if (!o.verilog.empty()) write_file(o.verilog, to_verilog(seen, "rule"));
   for (const std::string& file : {o.svg, o.curve, o.c, o.c_program, o.verilog})
     if (!file.empty()) fmt::print("wrote {}\n", file);
   return 0;

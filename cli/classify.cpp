@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "apps/fashion.h"
-#include "apps/pictures.h"
+#include "apps/common/pictures.h"
+#include "apps/fashion/fashion.h"
 #include "base/json.h"
 #include "cli/train.h"
 #include "windrow/error.h"

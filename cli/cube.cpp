@@ -6,9 +6,9 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "apps/cube.h"
-#include "apps/cube_report.h"
-#include "apps/progress.h"
+#include "apps/common/times.h"
+#include "apps/cube/cube.h"
+#include "apps/cube/report.h"
 #include "base/json.h"
 #include "cli/session.h"
 #include "cli/train.h"
@@ -140,7 +140,7 @@ void print_start(const CubeRun& run, const CubeOptions& o) {
 }
 
 int stop_early(const CubeRun& run, const CubeOptions& o) {
-  const std::string save = o.save.empty() ? "cube.safetensors" : o.save;
+  const std::string save = o.save.empty() ? free_name("cube") : o.save;
   save_whole([&] { run.save(save); });
   if (o.json)
     fmt::print("{}\n", Json{{"interrupted", true}, {"done", run.learner().done()}, {"saved", save}}.dump());
@@ -215,8 +215,8 @@ struct EvalOptions {
 std::vector<std::int32_t> sampled_states(std::int64_t each) {
   const auto& distance = cube_distances();
   std::array<std::vector<std::int32_t>, kDistances> by;
-  for (std::int32_t s = 0; s < rl::PocketCube::kStates; ++s) by[distance[static_cast<std::size_t>(s)]].push_back(s);
-  rl::Rng rng(1);
+  for (std::int32_t s = 0; s < PocketCube::kStates; ++s) by[distance[static_cast<std::size_t>(s)]].push_back(s);
+  Rng rng(1);
   std::vector<std::int32_t> list;
   for (auto& states : by) {
     const auto n = std::min(states.size(), static_cast<std::size_t>(each));
@@ -263,14 +263,14 @@ struct SolveOptions {
   int threads = 0, beam = 1, limit = 40;
 };
 
-void print_cube(const rl::StickerCube<2>& cube) {
+void print_cube(const StickerCube<2>& cube) {
   const bool colour = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
   for (const std::string& line : cube_lines(cube, colour)) fmt::print("  {}\n", line);
 }
 
 int solve_cube(const SolveOptions& o) {
-  const rl::PocketCube& cube = rl::PocketCube::get();
-  const auto scramble = rl::parse_moves(o.moves, rl::PocketCube::kMoves);
+  const PocketCube& cube = PocketCube::get();
+  const auto scramble = parse_moves(o.moves, PocketCube::kMoves);
   const std::int32_t state = cube.turned(0, scramble);
   const TrainedCube trained = load_cube(o.file);
   CubeJudge judge(trained.settings, trained.net, 6 * o.beam, CompileOptions{"solve cube", o.threads, 0});
@@ -280,7 +280,7 @@ int solve_cube(const SolveOptions& o) {
     fmt::print("no solution within {} moves; a wider --beam than {} may find one\n", o.limit, o.beam);
     return 1;
   }
-  fmt::print("{} moves: {}\n", found->size(), found->empty() ? "it is solved" : rl::print_moves(*found));
+  fmt::print("{} moves: {}\n", found->size(), found->empty() ? "it is solved" : print_moves(*found));
   print_cube(cube.stickers(cube.turned(state, *found)));
   return 0;
 }
@@ -290,7 +290,7 @@ int solve_cube(const SolveOptions& o) {
 void add_cube(Command program) {
   auto c = program.find("train").add("cube", "Learn to solve the 2x2x2 cube");
   auto o = std::make_shared<CubeOptions>();
-  c.option("--preset", o->preset, "best: exact labels; label-free: value iteration; seed: DQN with seed 004's settings")
+  c.option("--preset", o->preset, "best: exact labels; label-free: value iteration; seed: deep Q-learning")
       .type(fmt::format("{}", fmt::join(cube_presets(), "|")))
       .show_default();
   for (const auto& f : cube_fields()) {

@@ -21,7 +21,7 @@ void add_bench(Command program) {
   auto options = std::make_shared<wr::bench::RunOptions>();
   auto list = std::make_shared<bool>(false);
   bench.option("case", options->names, "Cases to run; `ops` for one case an op (default: all others)");
-  bench.flag("--json", options->json, "One JSON object a line: case, us (median), best_us, threads");
+  bench.flag("--json", options->json, "One JSON object a line: case, us (median), best_us, mean_us, threads");
   bench.option("--threads", options->threads, "Threads (default: WINDROW_THREADS, else all cores)").range(1, 1024);
   bench.option("--seconds", options->seconds, "Time to spend on a case").range(0.01, 600.0).show_default();
   bench.flag("--describe", options->describe, "Print each case's plan instead of timing it");
@@ -30,8 +30,9 @@ void add_bench(Command program) {
       .type("CASE");
   bench.flag("--list", *list, "Show the cases");
   bench
-      .option("--backends", options->backends,
-              "Compare side by side: all, sse4, avx2, avx512 (avx2:1 for one thread), scalar (the oracle), profile")
+      .option(
+          "--backends", options->backends,
+          "Compare side by side: all, sse4, avx2, avx512, neon (avx2:1 for one thread), scalar (the oracle), profile")
       .comma_separated()
       .type("NAME,...");
   bench.option("--svg", options->svg, "Write that comparison as bars").type("FILE");
@@ -66,7 +67,7 @@ int run(std::vector<std::string> arguments) {
       "  windrow doctor                          what was detected on this machine\n\n"
       "Environment:\n"
       "  WINDROW_THREADS=N   threads a step uses\n"
-      "  WINDROW_SIMD=NAME   force sse4, avx2 or avx512\n"
+      "  WINDROW_SIMD=NAME   force sse4, avx2, avx512 or neon\n"
       "  WINDROW_MACHINE=M   plan for another machine: a name from doctor --machines, or a file\n"
       "  WINDROW_PROFILE=1   profile every step, print the tables at the end (or a FILE to write)\n");
   add_train(root);

@@ -52,6 +52,12 @@ bool save_or_warn(const std::function<void()>& save) {
   }
 }
 
+std::string free_name(const std::string& name) {
+  std::string file = name + ".safetensors";
+  for (int i = 2; std::filesystem::exists(file); ++i) file = fmt::format("{}-{}.safetensors", name, i);
+  return file;
+}
+
 void check_writable(const std::string& option, const std::string& path) {
   if (path.empty()) return;
   std::filesystem::path folder = std::filesystem::path(path).parent_path();

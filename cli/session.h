@@ -30,6 +30,10 @@ void save_whole(const std::function<void()>& save);
 /// saved.
 bool save_or_warn(const std::function<void()>& save);
 
+/// Where an interrupted run goes when nobody said where: "NAME.safetensors", or the first of "NAME-2.safetensors", ...
+/// that is not taken.
+std::string free_name(const std::string& name);
+
 /// Finds out now, not after the first epoch, that a file cannot be written.
 void check_writable(const std::string& option, const std::string& path);
 

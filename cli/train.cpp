@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 
-#include "apps/fashion.h"
-#include "apps/progress.h"
-#include "apps/report.h"
+#include "apps/common/times.h"
+#include "apps/fashion/fashion.h"
+#include "apps/fashion/progress.h"
+#include "apps/fashion/report.h"
 #include "base/json.h"
 #include "cli/session.h"
 #include "windrow/error.h"
@@ -81,15 +81,8 @@ void print_start(const TrainingRun& run, const TrainOptions& o) {
                duration_text(run.seconds()));
 }
 
-/// Where an interrupted run goes when nobody said where: a name that is not taken.
-std::string free_name(const std::string& net) {
-  std::string name = fmt::format("fashion-{}.safetensors", net);
-  for (int i = 2; std::filesystem::exists(name); ++i) name = fmt::format("fashion-{}-{}.safetensors", net, i);
-  return name;
-}
-
 int stop_early(const TrainingRun& run, std::string save, bool json) {
-  if (save.empty()) save = free_name(run.settings().net);
+  if (save.empty()) save = free_name("fashion-" + run.settings().net);
   save_whole([&] { run.save(save); });
   if (json)
     fmt::print("{{\"interrupted\":true,\"step\":{},\"saved\":{}}}\n", run.steps_done(), Json(save).dump());
@@ -145,15 +138,6 @@ int train(TrainOptions o) {
   return unsaved ? 1 : 0;
 }
 
-void add_setting(Command to, TrainOptions& o, const std::string& name, const std::string& help,
-                 const std::string& type) {
-  to.option(
-        "--" + name, [&o, name](const std::string& text) { o.given[name] = text; }, help)
-      .type(type);
-}
-
-std::string names(const std::vector<std::string>& all) { return fmt::format("{}", fmt::join(all, "|")); }
-
 }  // namespace
 
 void add_train(Command program) {
@@ -161,18 +145,11 @@ void add_train(Command program) {
   train_command.one_of_its_commands();
   auto c = train_command.add("fashion", "Classify 28x28 images: Fashion-MNIST, MNIST, or drawn digits");
   auto o = std::make_shared<TrainOptions>();
-  add_setting(c, *o, "net", "Which net (cnn); each has its own recipe", names(net_names()));
-  add_setting(c, *o, "epochs", "Times through the training images", "N");
-  add_setting(c, *o, "batch", "Images a step", "N");
-  add_setting(c, *o, "lr", "Learning rate, at its highest", "X");
-  add_setting(c, *o, "optim", "Optimiser", names(optimiser_names()));
-  add_setting(c, *o, "schedule", "How the learning rate changes", names(schedule_names()));
-  add_setting(c, *o, "weight-decay", "Weight decay", "X");
-  add_setting(c, *o, "smoothing", "Share of each label spread over all classes", "X");
-  add_setting(c, *o, "seed", "Of initial values, order of the images, dropout", "N");
-  add_setting(c, *o, "validation", "Share of the training images put aside (0.05)", "X");
-  add_setting(c, *o, "data", "Folder with MNIST's four files (default: the system's Fashion-MNIST, else digits)",
-              "DIR");
+  for (const auto& f : fashion_fields())
+    if (!f.help.empty())
+      c.option(
+           "--" + f.name, [o, name = f.name](const std::string& text) { o->given[name] = text; }, f.help)
+          .type(f.type);
   c.option("--augment", o->augment, "Random changes to the images: shift=2 flip noise=0.1, or none").type("...");
   c.option("--threads", o->threads, "Threads; the result does not depend on it").range(1, 1024);
   c.option("--save", o->save, "Checkpoint, written after every epoch and on Ctrl-C").type("FILE");

@@ -1,13 +1,12 @@
 // windrow tune: rows a second over batch sizes, measured, and which one to take.
 #include <fmt/format.h>
 
-#include <fstream>
-
-#include "apps/fashion.h"
+#include "apps/common/chart.h"
+#include "apps/fashion/fashion.h"
 #include "bench/case.h"
 #include "cli/profile.h"
 #include "windrow/bench.h"
-#include "windrow/error.h"
+#include "windrow/files.h"
 
 namespace wr::cli {
 namespace {
@@ -25,12 +24,25 @@ std::int64_t memory_of(const Step& step) {
   return static_cast<std::int64_t>(step.facts().peak_bytes() + step.facts().state_bytes);
 }
 
+std::string curve_of(const bench::BatchAdvice& advice, const std::string& title) {
+  chart::Lines lines;
+  lines.title = title;
+  lines.x_label = "batch";
+  lines.y_label = "rows a second";
+  lines.log_x = lines.log_y = true;
+  chart::Series s{"measured", {}, {}};
+  for (const bench::BatchPoint& p : advice.points) {
+    s.x.push_back(static_cast<double>(p.batch));
+    s.y.push_back(p.per_second);
+  }
+  lines.series = {s};
+  return chart::lines(lines);
+}
+
 int report(const TuneOptions& o, const bench::BatchAdvice& advice, const std::string& title) {
   fmt::print("{}\n{}", title, advice.to_table());
   if (!o.svg.empty()) {
-    std::ofstream file(o.svg);
-    file << advice.to_svg(title);
-    if (!file.flush()) throw Error(o.svg + ": cannot be written");
+    write_file(o.svg, curve_of(advice, title));
     fmt::print("wrote {}\n", o.svg);
   }
   return 0;

@@ -31,6 +31,11 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     # a row's end on every target are found by the release tests, whose rows end at a page that cannot be read.
     list(APPEND disabled_targets HWY_AVX2 HWY_AVX3)
   endif()
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  # NEON alone. GCC would compile the four SVE targets too, but vectors without a size do not fit our kernels.
+  set(disabled_targets HWY_SVE HWY_SVE2 HWY_SVE_256 HWY_SVE2_128)
+endif()
+if(disabled_targets)
   list(JOIN disabled_targets "|" disabled_targets)
   target_compile_definitions(windrow_flags INTERFACE "HWY_DISABLED_TARGETS=(${disabled_targets})")
 endif()

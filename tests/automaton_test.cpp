@@ -1,7 +1,7 @@
 // Training automata: settings as text, tasks, resuming bit for bit, accumulated batches, bad files.
-#include "apps/automaton.h"
-#include "apps/automaton_exam.h"
-#include "apps/pictures.h"
+#include "apps/automaton/automaton.h"
+#include "apps/automaton/exam.h"
+#include "apps/common/pictures.h"
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ TEST(AutomatonSettings, TextsReadBack) {
   EXPECT_EQ(layer_sizes("256x3,8"), (std::vector<std::int64_t>{256, 256, 256, 8}));
   AutomatonSettings s;
   EXPECT_ERROR(set(s, "lr", "fast"), "lr is 'fast'; expected a number");
-  EXPECT_ERROR(set(s, "border", "torus"), "expected zero or wrap");
+  EXPECT_ERROR(set(s, "border", "torus"), "expected one of zero, wrap");
   for (const char* bad : {"", "8,", "x3", "8xx2", "0", "8x0", "-4", "8,,4", "99999999999"})
     EXPECT_ERROR(layer_sizes(bad), "no layers of gates");
 }

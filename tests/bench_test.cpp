@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <chrono>
 
+#include "apps/common/chart.h"
+#include "backend/cpu/target.h"
 #include "base/json.h"
 #include "bench/case.h"
 #include "temporary_files.h"
 #include "windrow/bench.h"
-#include "windrow/chart.h"
 #include "windrow/windrow.h"
 
 namespace wr {
@@ -65,12 +66,13 @@ TEST(Compare, StepsForOtherInstructionSets) {
         options, [](Tensor x) { return tanh(x); }, f32(4096));
   };
   EXPECT_THROW(make("mmx"), Error);
-  Step slow = make("sse4"), best = make("");
+  const std::string weakest(cpu::name_of(cpu::available_targets().front()));
+  Step slow = make(weakest), best = make("");
   const Array x = Array::ones({4096});
   EXPECT_NEAR(slow(x)[0].to_vector<float>()[7], best(x)[0].to_vector<float>()[7], 1e-6);
   slow.profile(true);
   slow(x);
-  EXPECT_EQ(slow.profile().simd, "sse4");
+  EXPECT_EQ(slow.profile().simd, weakest);
 }
 
 TEST(TuneTiming, FindsWhereTheRateStopsGrowing) {
@@ -83,7 +85,6 @@ TEST(TuneTiming, FindsWhereTheRateStopsGrowing) {
   EXPECT_GE(advice.batch, 64);
   EXPECT_LE(advice.batch, 512);
   EXPECT_NE(advice.to_table().find("<- suggested"), std::string::npos);
-  EXPECT_NE(advice.to_svg("rate").find("<polyline"), std::string::npos);
 }
 
 TEST(TuneTiming, StopsBeforeMemoryIsFull) {
@@ -137,7 +138,8 @@ TEST(BenchCases, WidthsByName) {
 
 TEST(BenchCases, BackendsSideBySide) {
   bench::RunOptions options;
-  options.backends = {"sse4:1", "profile"};
+  const std::string weakest(cpu::name_of(cpu::available_targets().front()));
+  options.backends = {weakest + ":1", "profile"};
   options.seconds = 0.01;
   options.threads = 1;
   options.json = true;
@@ -150,7 +152,7 @@ TEST(BenchCases, BackendsSideBySide) {
   EXPECT_NE(read_text(options.svg).find("<svg"), std::string::npos);
   options.backends = {"avx1024"};
   EXPECT_THROW(bench::compare_backends(options, {bench::case_named("op_relu")}), Error);
-  options.backends = {"sse4:x"};
+  options.backends = {weakest + ":x"};
   EXPECT_THROW(bench::compare_backends(options, {bench::case_named("op_relu")}), Error);
 }
 

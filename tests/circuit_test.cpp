@@ -7,8 +7,11 @@
 #include <optional>
 #include <random>
 
-#include "apps/automaton_show.h"
-#include "apps/gif.h"
+#include "apps/automaton/export.h"
+#include "apps/automaton/polish.h"
+#include "apps/automaton/rollout.h"
+#include "apps/automaton/show.h"
+#include "apps/common/gif.h"
 #include "temporary_files.h"
 #include "windrow/windrow.h"
 
@@ -167,7 +170,7 @@ TEST(CircuitPolish, FindsTheFunctionsThatWork) {
   };
   const std::int64_t before = errors(logic::functions_of(m));
   ASSERT_GT(before, 0);
-  const std::int64_t left = logic::polish(m, {.errors = errors, .slopes = {}}, {.tries = 500});
+  const std::int64_t left = apps::polish(m, {.errors = errors, .slopes = {}}, {.tries = 500});
   EXPECT_LT(left, before / 4);
   EXPECT_EQ(errors(logic::functions_of(m)), left);  // the logits say so now
 }
@@ -203,7 +206,7 @@ TEST(CircuitRollout, CountsAsARunFromTheBeginningDoes) {
     for (const auto& [height, width] : {std::pair<int64_t, int64_t>{20, 20}, {1, 1}, {3, 70}, {31, 29}, {2, 2}}) {
       const logic::Automaton m = random_automaton(static_cast<std::uint64_t>(height + width));
       const logic::BitGrid start = random_grid(3, height, width, 3), target = random_grid(2, height, width, 4);
-      logic::BitRollout rollout(m, start, target, kSteps, border);
+      apps::BitRollout rollout(m, start, target, kSteps, border);
       std::mt19937 gen(5);
       logic::Functions kept = logic::functions_of(m);
       int differ = 0;
@@ -243,7 +246,7 @@ TEST(CircuitSeenWires, WhatIsNotSeenMayBeAnything) {
 }
 
 /// Gives one gate another function, so that a few cells become wrong. Returns how many, 0 if there is no such gate.
-int64_t break_one_gate(const logic::Automaton& m, logic::BitRollout& rollout) {
+int64_t break_one_gate(const logic::Automaton& m, apps::BitRollout& rollout) {
   for (State layer : m.parameters()) {
     const Array before = layer.value().clone();
     for (int64_t gate = 0; gate < before.size(0); ++gate) {
@@ -270,25 +273,25 @@ std::optional<bool> mends_a_rule(std::uint64_t seed, bool with_slopes) {
   const logic::BitGrid all = after(logic::circuit_of(m), start, kSteps, Border::wrap);
   logic::BitGrid target(1, kSide, kSide);
   for (int64_t i = 0; i < kSide * kSide; ++i) target.set(0, i / kSide, i % kSide, all.get(0, i / kSide, i % kSide));
-  logic::BitRollout rollout(m, start, target, kSteps, Border::wrap);
+  apps::BitRollout rollout(m, start, target, kSteps, Border::wrap);
   if (break_one_gate(m, rollout) == 0) return {};
-  logic::PolishExam exam{
+  apps::PolishExam exam{
       .errors = [&](const logic::Functions& f) { return rollout.wrong(f); }, .slopes = {}, .visible = 1};
   Step step = compile(
       [&](const std::vector<Tensor>& in) {
         const auto rule = m.rule(logic::Mode::hard);
         Tensor x = in[0];
         for (int i = 0; i < kSteps; ++i) x = m.step(rule, x, kSide, kSide, Border::wrap);
-        return logic::PolishExam::Slopes::trace(rule, slice(x, 0, 0, 1), in[1]);
+        return apps::PolishExam::Slopes::trace(rule, slice(x, 0, 0, 1), in[1]);
       },
       {Spec{DType::f32, {3, kSide * kSide}}, Spec{DType::f32, {1, kSide * kSide}}}, {"slopes", 1});
   if (with_slopes)
     exam.slopes = [&] {
-      const logic::PolishExam::Slopes slopes(step(as_array(start), as_array(target)));
+      const apps::PolishExam::Slopes slopes(step(as_array(start), as_array(target)));
       EXPECT_EQ(slopes.wrong, rollout.wrong(logic::functions_of(m)));
       return slopes;
     };
-  const int64_t left = logic::polish(m, exam, {.likely = 1, .tries = 60, .seed = seed});
+  const int64_t left = apps::polish(m, exam, {.likely = 1, .tries = 60, .seed = seed});
   EXPECT_EQ(rollout.wrong(logic::functions_of(m)), left);
   return left == 0;
 }
@@ -314,7 +317,7 @@ TEST(CircuitExport, CProgramRunsAsTheHardNetworkDoes) {
   const TemporaryFolder folder;
   const logic::Automaton m = random_automaton(5);
   const Circuit circuit = logic::simplified(logic::circuit_of(m));
-  write_text(folder / "a.c", logic::to_c_program(circuit));
+  write_text(folder / "a.c", apps::to_c_program(circuit));
   ASSERT_EQ(std::system(("gcc -std=c11 -Wall -Werror -O1 -D_POSIX_C_SOURCE=199309L -o " + (folder / "a") + " " +
                          (folder / "a.c"))
                             .c_str()),
@@ -351,7 +354,7 @@ TEST(CircuitExport, CProgramRunsAsTheHardNetworkDoes) {
 TEST(CircuitExport, CProgramsPlainLoopAgrees) {
   if (!have("gcc")) GTEST_SKIP() << "no gcc";
   const TemporaryFolder folder;
-  write_text(folder / "a.c", logic::to_c_program(logic::simplified(logic::circuit_of(random_automaton(6)))));
+  write_text(folder / "a.c", apps::to_c_program(logic::simplified(logic::circuit_of(random_automaton(6)))));
   ASSERT_EQ(std::system(("gcc -std=c11 -Wall -Werror -O1 -D_POSIX_C_SOURCE=199309L -o " + (folder / "a") + " " +
                          (folder / "a.c") + " && " + (folder / "a") + " 20 75 5 3 zero plain > /dev/null")
                             .c_str()),
@@ -380,7 +383,7 @@ TEST(CircuitExport, CFunctionAndVerilogAgreeWithTheNetwork) {
     c += "rule(in, out); for (int k = 2; k >= 0; --k) putchar('0' + (int)(out[k] & 1)); putchar('\\n'); }\n";
   }
   if (have("gcc")) {
-    write_text(folder / "rule.c", logic::to_c(small, "rule"));
+    write_text(folder / "rule.c", apps::to_c(small, "rule"));
     write_text(folder / "main.c", c + "return 0; }\n");
     ASSERT_EQ(std::system(("gcc -std=c11 -Wall -Werror -o " + (folder / "c") + " " + (folder / "rule.c") + " " +
                            (folder / "main.c") + " && " + (folder / "c") + " > " + (folder / "c.txt"))
@@ -389,7 +392,7 @@ TEST(CircuitExport, CFunctionAndVerilogAgreeWithTheNetwork) {
     EXPECT_EQ(read_text(folder / "c.txt"), want);
   }
   if (!have("iverilog")) GTEST_SKIP() << "no iverilog: the Verilog was not checked";
-  write_text(folder / "rule.v", logic::to_verilog(small, "rule"));
+  write_text(folder / "rule.v", apps::to_verilog(small, "rule"));
   write_text(folder / "bench.v", bench + "end endmodule\n");
   ASSERT_EQ(std::system(("iverilog -Wall -o " + (folder / "v") + " " + (folder / "rule.v") + " " +
                          (folder / "bench.v") + " 2>/dev/null && " + (folder / "v") + " > " + (folder / "v.txt"))
@@ -400,7 +403,7 @@ TEST(CircuitExport, CFunctionAndVerilogAgreeWithTheNetwork) {
 
 TEST(CircuitExport, DrawingHasEveryGate) {
   const Circuit small = logic::simplified(logic::circuit_of(random_automaton(4)));
-  const std::string svg = logic::to_svg(small, apps::input_names(3));
+  const std::string svg = apps::to_svg(small, apps::input_names(3));
   std::size_t boxes = 0;
   for (auto at = svg.find("class=\"gate\""); at != std::string::npos; at = svg.find("class=\"gate\"", at + 1)) ++boxes;
   EXPECT_EQ(boxes, small.gates.size());

@@ -1,5 +1,5 @@
 // `windrow train cube`: settings, the census against policies with known results, and resumed runs bit for bit.
-#include "apps/cube.h"
+#include "apps/cube/cube.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -8,13 +8,13 @@
 #include <filesystem>
 #include <fstream>
 
-#include "apps/cube_report.h"
+#include "apps/cube/report.h"
 #include "windrow/error.h"
 
 namespace wr::apps {
 namespace {
 
-using rl::PocketCube;
+using apps::PocketCube;
 
 std::string temporary(const std::string& name) {
   const auto folder = std::filesystem::path(testing::TempDir()) / ("windrow_cube_" + std::to_string(getpid()));
@@ -136,7 +136,7 @@ TEST(CubeSolve, FollowsCostsAndGivesUpAtTheLimit) {
   };
   const CostFunction blind = [](auto, auto costs) { std::fill(costs.begin(), costs.end(), 0.0f); };
   const PocketCube& cube = PocketCube::get();
-  rl::Rng rng(4);
+  Rng rng(4);
   for (int i = 0; i < 50; ++i) {
     const auto state = static_cast<std::int32_t>(rng.below(PocketCube::kStates));
     const auto moves = solve(state, 1, 14, exact);
@@ -144,7 +144,7 @@ TEST(CubeSolve, FollowsCostsAndGivesUpAtTheLimit) {
     EXPECT_EQ(moves->size(), distance[static_cast<std::size_t>(state)]);
     EXPECT_EQ(cube.turned(state, *moves), 0);
   }
-  const std::int32_t near = cube.turned(0, rl::parse_moves("R U F", 6));
+  const std::int32_t near = cube.turned(0, apps::parse_moves("R U F", 6));
   EXPECT_FALSE(solve(near, 1, 2, exact));
   EXPECT_TRUE(solve(0, 1, 0, exact)->empty());
   EXPECT_EQ(solve(near, 1000, 3, blind)->size(), 3u);  // wide enough, a beam needs no knowledge
@@ -159,7 +159,7 @@ TEST(CubeJudge, AllAtOnceIsTheSameAsOneByOne) {
     CubeJudge judge(s, net, 512, {"judge", 1, 1});
     const auto all = judge.everything();
     std::vector<std::int32_t> states;
-    rl::Rng rng(1);
+    Rng rng(1);
     for (int i = 0; i < 300; ++i) states.push_back(1 + static_cast<std::int32_t>(rng.below(PocketCube::kStates - 1)));
     std::vector<float> costs(states.size());
     std::vector<std::uint8_t> moves(states.size());
@@ -212,6 +212,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, CubeResume, testing::Values("best", "label-fre
   return name;
 });
 
+#ifdef WINDROW_PROGRAM
 /// Starts a training that saves, and kills it when its first checkpoint is there. False if it had ended by then.
 bool kill_at_first_checkpoint(const std::string& command, const std::string& checkpoint) {
   const pid_t child = fork();
@@ -236,8 +237,8 @@ TEST(CubeResume, AKilledProgramGoesOnFromItsLastCheckpoint) {
   // On a busy machine a short training is over before its checkpoint is seen: then a longer one is taken.
   for (int steps = 400;; steps *= 4) {
     ASSERT_LE(steps, 400 * 4 * 4 * 4) << "no training was long enough to be killed";
-    const std::string command = program + " train cube --hidden 16,8 --batch 64 --threads 1 --steps " +
-                                std::to_string(steps) + " > /dev/null";
+    const std::string command =
+        program + " train cube --hidden 16,8 --batch 64 --threads 1 --steps " + std::to_string(steps) + " > /dev/null";
     std::filesystem::remove(killed);
     if (!kill_at_first_checkpoint(command, killed)) continue;
     ASSERT_EQ(std::system((command + " --save " + whole).c_str()), 0);
@@ -246,6 +247,7 @@ TEST(CubeResume, AKilledProgramGoesOnFromItsLastCheckpoint) {
   ASSERT_EQ(std::system((program + " train cube --resume " + killed + " > /dev/null").c_str()), 0);
   expect_same_files(whole, killed);
 }
+#endif
 
 TEST(CubeResume, RefusesWhatIsNoCheckpointOfTheCube) {
   const std::string path = temporary("other");
@@ -286,7 +288,7 @@ TEST(CubeRun, ValuesOfNearStatesAreLearnedFromLabelsAndWithout) {
 }
 
 TEST(CubeReport, ShowsACubeAndARun) {
-  rl::StickerCube<2> cube;
+  apps::StickerCube<2> cube;
   cube.turn(0);
   const auto lines = cube_lines(cube, false);
   ASSERT_EQ(lines.size(), 6u);

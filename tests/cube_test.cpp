@@ -1,5 +1,5 @@
 // The cubes: that turns form the right group, that both forms of the 2x2x2 agree, and how many states lie how far away.
-#include "windrow/cube.h"
+#include "apps/cube/pocket_cube.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "windrow/error.h"
 
-namespace wr::rl {
+namespace wr::apps {
 namespace {
 
 /// How often a sequence must be repeated until the cube is solved again.
@@ -187,4 +187,4 @@ TEST(CubeOrbits, HoldEveryStateOnceAtOneDistance) {
 }
 
 }  // namespace
-}  // namespace wr::rl
+}  // namespace wr::apps

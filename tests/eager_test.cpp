@@ -8,7 +8,7 @@
 
 #include "backend/cpu/target.h"
 #include "count_allocations.h"
-#include "ir/interpret.h"
+#include "ops/interpret.h"
 #include "step/eager.h"
 #include "support/graphs.h"
 #include "windrow/windrow.h"

@@ -1,5 +1,5 @@
 // The training program: that it learns, that a resumed run is the uninterrupted one bit for bit, what Ctrl-C leaves.
-#include "apps/fashion.h"
+#include "apps/fashion/fashion.h"
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "apps/pictures.h"
-#include "apps/report.h"
+#include "apps/common/pictures.h"
+#include "apps/fashion/report.h"
 #include "windrow/windrow.h"
 
 namespace wr::apps {

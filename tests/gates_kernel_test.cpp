@@ -8,7 +8,7 @@
 #include <random>
 
 #include "guarded_memory.h"
-#include "ir/interpret.h"
+#include "ops/interpret.h"
 #include "support/gradients.h"
 #include "windrow/windrow.h"
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <random>
 
-#include "ir/interpret.h"
+#include "ops/interpret.h"
 #include "passes/passes.h"
 #include "support/graphs.h"
 

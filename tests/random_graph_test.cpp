@@ -7,7 +7,7 @@
 #include <random>
 
 #include "base/machine.h"
-#include "ir/interpret.h"
+#include "ops/interpret.h"
 #include "passes/passes.h"
 #include "step/inside.h"
 #include "support/gradients.h"

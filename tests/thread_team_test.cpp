@@ -195,7 +195,7 @@ TEST(ThreadTeam, WorksInAChildForkedWhileAnotherThreadRuns) {
   runner.join();
 }
 
-TEST(ThreadTeam, ExitIsClean) {
+TEST(ThreadTeam, ExitOfAForkedChildIsClean) {
   if (kThreadSanitizer) GTEST_SKIP();
   EXPECT_EQ(in_child([] {
               count_members(4);

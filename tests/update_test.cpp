@@ -7,7 +7,7 @@
 #include <cmath>
 #include <random>
 
-#include "ir/interpret.h"
+#include "ops/interpret.h"
 #include "passes/passes.h"
 #include "support/graphs.h"
 #include "windrow/windrow.h"

@@ -44,9 +44,8 @@ struct Comparison {
 /// Runs the variants in turns, so that what else the machine does hits all alike. The first one is the measure.
 Comparison compare(const std::string& name, const std::vector<Variant>& variants, const CompareOptions& options = {});
 
-/// Several comparisons of the same variants: one row each, variants side by side; and as bars.
+/// Several comparisons of the same variants: one row each, variants side by side.
 std::string to_table(std::span<const Comparison> comparisons);
-std::string to_svg(std::span<const Comparison> comparisons, const std::string& title);
 
 /// How likely it is that two sets of times differ by so much by chance: two-sided Mann-Whitney U, normal approximation.
 double mann_whitney(std::span<const double> a, std::span<const double> b);
@@ -63,7 +62,6 @@ struct BatchAdvice {
   std::int64_t batch = 0;  // the smallest with nine tenths of the best rate
   std::string reason;
   std::string to_table() const;
-  std::string to_svg(const std::string& title) const;
 };
 /// Work on batches of one size: how to run it once, and what memory it takes.
 struct BatchWork {

@@ -16,38 +16,14 @@
 #include "windrow/checkpoint.h"
 #include "windrow/nn.h"
 #include "windrow/optim.h"
+#include "windrow/random.h"
 #include "windrow/step.h"
 
 namespace wr::rl {
 
-// ---- random numbers
-// ----------------------------------------------------------------------------------------------------------
-/// SplitMix64: the same numbers on any machine. Its whole state is one number, so a checkpoint can hold it.
-class Rng {
- public:
-  explicit Rng(std::uint64_t seed = 0) : state_(seed) {}
-  std::uint64_t bits() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-  }
-  /// 0 .. count-1
-  std::uint64_t below(std::uint64_t count) {
-    __extension__ using Wide = unsigned __int128;
-    return static_cast<std::uint64_t>(Wide{bits()} * count >> 64);
-  }
-  /// In [0, 1).
-  double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
-  std::uint64_t state() const { return state_; }
-
- private:
-  std::uint64_t state_;
-};
-
 // ---- environments
 // ------------------------------------------------------------------------------------------------------------
-/// Plain structs with reset(rng), observe(), step(action). See cube.h for the cubes.
+/// Plain structs with reset(rng), observe(), step(action).
 struct Outcome {
   float reward = 0;
   bool terminal = false;   // the episode is over: nothing comes after

@@ -266,7 +266,7 @@ class Random {
   State counter_;
 };
 
-// ---- compositions: traced from ops, fused by the plan
+// ---- compositions: traced from ops
 // ---------------------------------------------------------------------
 Tensor softmax(const Tensor& x, int axis = -1, WINDROW_WHERE);
 Tensor log_softmax(const Tensor& x, int axis = -1, WINDROW_WHERE);

@@ -1,4 +1,4 @@
-// Everything a user of Windrow includes.
+// What most programs include. Besides: circuit.h, rl.h, bench.h, random.h, files.h.
 #pragma once
 
 #include "windrow/array.h"

@@ -11,12 +11,12 @@ namespace {
 using namespace nb::literals;
 
 void bind_environments(nb::module_& n) {
-  nb::class_<rl::Rng>(n, "Rng", "SplitMix64: the same numbers on any machine.")
+  nb::class_<Rng>(n, "Rng", "SplitMix64: the same numbers on any machine.")
       .def(nb::init<std::uint64_t>(), "seed"_a = 0)
-      .def("bits", &rl::Rng::bits)
-      .def("below", &rl::Rng::below, "count"_a)
-      .def("uniform", &rl::Rng::uniform)
-      .def_prop_ro("state", &rl::Rng::state);
+      .def("bits", &Rng::bits)
+      .def("below", &Rng::below, "count"_a)
+      .def("uniform", &Rng::uniform)
+      .def_prop_ro("state", &Rng::state);
   nb::class_<rl::Outcome>(n, "Outcome")
       .def_ro("reward", &rl::Outcome::reward)
       .def_ro("terminal", &rl::Outcome::terminal)
@@ -26,7 +26,7 @@ void bind_environments(nb::module_& n) {
       .def(nb::init<>())
       .def(
           "reset",
-          [](rl::CartPole& e, rl::Rng& rng) {
+          [](rl::CartPole& e, Rng& rng) {
             e.reset(rng);
             return Array::from(std::span<const float>(e.now), Shape{4});
           },
@@ -44,7 +44,7 @@ void bind_environments(nb::module_& n) {
       .def(nb::init<std::vector<std::string>, int>(), "rows"_a, "max_steps"_a = 100)
       .def(
           "reset",
-          [](rl::GridWorld& e, rl::Rng& rng) {
+          [](rl::GridWorld& e, Rng& rng) {
             e.reset(rng);
             return e.observe();
           },
@@ -75,7 +75,7 @@ void bind_sampler(nb::module_& n) {
            "The place for a new entry, which takes the oldest one's when all are used.")
       .def(
           "sample",
-          [](rl::Sampler& s, rl::Rng& rng, std::int64_t count, double beta) {
+          [](rl::Sampler& s, Rng& rng, std::int64_t count, double beta) {
             if (s.size() == 0) throw nb::value_error("sample: the replay is empty");
             std::vector<std::int64_t> entries(static_cast<std::size_t>(count));
             Array weights = Array::empty({count});

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "windrow/error.h"
+#include "windrow/files.h"
 
 namespace wr {
 
@@ -199,6 +200,12 @@ void FileWriter::sync_folder() const {
   const int error = outcome([&] { return ::fsync(descriptor); });
   ::close(descriptor);
   if (error && error != EINVAL && error != ENOTSUP) fail_on(name_, "fsync of the folder", error);
+}
+
+void write_file(const std::string& path, std::string_view bytes) {
+  FileWriter file(path);
+  file.write(bytes);
+  file.commit();
 }
 
 // ---- faults ----

@@ -6,7 +6,6 @@
 
 #include "base/json.h"
 #include "windrow/bench.h"
-#include "windrow/chart.h"
 #include "windrow/error.h"
 
 namespace wr::bench {
@@ -132,23 +131,6 @@ std::string to_table(std::span<const Comparison> comparisons) {
     out += "\n";
   }
   return out + "times faster than the first; *: certainly different (Mann-Whitney p < 0.01, more than 1 %)\n";
-}
-
-std::string to_svg(std::span<const Comparison> comparisons, const std::string& title) {
-  chart::Bars bars;
-  bars.title = title;
-  bars.y_label = "microseconds (median), logarithmic";
-  bars.log_y = true;
-  for (const Comparison& c : comparisons) {
-    bars.groups.push_back(c.name);
-    std::vector<double> values;
-    for (const Measured& m : c.variants) values.push_back(m.median_us);
-    bars.values.push_back(std::move(values));
-  }
-  if (!comparisons.empty())
-    for (const Measured& m : comparisons[0].variants) bars.kinds.push_back(m.name);
-  bars.width = std::max(420.0, 190 + 14.0 * static_cast<double>(comparisons.size() * bars.kinds.size()));
-  return chart::bars(bars);
 }
 
 }  // namespace wr::bench

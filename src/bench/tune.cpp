@@ -5,7 +5,6 @@
 
 #include "base/host.h"
 #include "windrow/bench.h"
-#include "windrow/chart.h"
 #include "windrow/error.h"
 
 namespace wr::bench {
@@ -92,21 +91,6 @@ std::string BatchAdvice::to_table() const {
   return out + fmt::format("suggested batch: {}, {}\n", batch, reason) +
          "Rows a second is not learning a second: a larger batch takes fewer, larger steps; change the learning rate "
          "with it.\n";
-}
-
-std::string BatchAdvice::to_svg(const std::string& title) const {
-  chart::Lines lines;
-  lines.title = title;
-  lines.x_label = "batch";
-  lines.y_label = "rows a second";
-  lines.log_x = lines.log_y = true;
-  chart::Series s{"measured", {}, {}};
-  for (const BatchPoint& p : points) {
-    s.x.push_back(static_cast<double>(p.batch));
-    s.y.push_back(p.per_second);
-  }
-  lines.series = {s};
-  return chart::lines(lines);
 }
 
 }  // namespace wr::bench

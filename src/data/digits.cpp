@@ -97,7 +97,7 @@ void ink(std::span<const Segment> segments, Draw& draw, const DigitOptions& opti
       double nearest = std::numeric_limits<double>::max();
       for (const Segment& segment : segments) nearest = std::min(nearest, squared_distance(pixel, segment));
       const double cover = std::clamp(pen + 0.5 - std::sqrt(nearest), 0.0, 1.0);
-      const double value = 255 * (cover * brightness + options.noise * static_cast<double>(draw.normal()));
+      const double value = 255 * (cover * brightness + options.noise * static_cast<double>(draw.quick_normal()));
       image[row * kSide + column] = static_cast<std::uint8_t>(std::lround(std::clamp(value, 0.0, 255.0)));
     }
   }

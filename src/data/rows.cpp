@@ -100,7 +100,7 @@ class Rows {
         converter.plain(from + example * example_, to, example_);
       }
       if (augment.noise > 0)
-        for (std::int64_t i = 0; i < example_; ++i) to[i] += augment.noise * draw.normal();
+        for (std::int64_t i = 0; i < example_; ++i) to[i] += augment.noise * draw.quick_normal();
       to += example_;
     }
   }

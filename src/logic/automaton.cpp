@@ -1,8 +1,8 @@
 // Cellular automata whose rule is a network of gates.
 #include <numeric>
 
-#include "logic/draw.h"
 #include "windrow/logic.h"
+#include "windrow/random.h"
 
 namespace wr::logic {
 namespace {
@@ -26,7 +26,7 @@ Wiring spread_over(const Wiring& wiring, std::int64_t channels, std::int64_t wir
 
 std::vector<Layer> make_perception(const AutomatonOptions& o, std::uint64_t seed, Location where) {
   std::vector<Layer> layers;
-  Draw seeds(seed, 3);
+  Rng seeds = Rng::stream(seed, 3);
   std::int64_t in = 9;
   for (std::size_t i = 0; i < o.kernel_gates.size(); ++i) {
     const auto out = o.kernel_gates[i];
@@ -50,7 +50,7 @@ Automaton::Automaton(const AutomatonOptions& options, Location where) : options_
   if (o.update_gates.back() != o.channels)
     fail(where, "Automaton: the last update layer has " + std::to_string(o.update_gates.back()) + " gates, there are " +
                     std::to_string(o.channels) + " channels");
-  Draw seeds(o.seed, 4);
+  Rng seeds = Rng::stream(o.seed, 4);
   perception_ = make_perception(o, seeds.bits(), where);
   std::int64_t wires = 9;
   for (const Layer& layer : perception_) {

@@ -1,8 +1,8 @@
 // Layers of gates, soft and hard.
 #include <array>
 
-#include "logic/draw.h"
 #include "windrow/logic.h"
+#include "windrow/random.h"
 
 namespace wr::logic {
 
@@ -18,7 +18,7 @@ const char* function_name(int function) {
 
 Array initial_logits(std::int64_t gates, const Start& start, std::uint64_t seed, DType dtype) {
   std::vector<double> z(static_cast<std::size_t>(gates * kFunctions), 0);
-  Draw draw(seed, 1);
+  Rng draw = Rng::stream(seed, 1);
   for (std::int64_t i = 0; i < gates; ++i) {
     double* of_gate = z.data() + i * kFunctions;
     for (int f = 0; f < kFunctions; ++f) of_gate[f] = start.noise > 0 ? start.noise * draw.normal() : 0;
@@ -67,7 +67,7 @@ std::vector<Layer> make_layers(const std::vector<std::int64_t>& sizes, Connect c
                                std::uint64_t seed, const std::string& name, DType dtype, Location where) {
   if (sizes.size() < 2) fail(where, "make_layers: needs the number of wires and of each layer's gates");
   std::vector<Layer> layers;
-  Draw seeds(seed, 2);
+  Rng seeds = Rng::stream(seed, 2);
   for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
     const auto in = sizes[i], out = sizes[i + 1];
     const bool unique = connect == Connect::unique && in <= 2 * out && out <= in * (in - 1) / 2;

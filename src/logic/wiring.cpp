@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "logic/draw.h"
 #include "windrow/logic.h"
+#include "windrow/random.h"
 
 namespace wr::logic {
 namespace {
@@ -33,13 +33,13 @@ Wiring unique_wiring(std::int64_t in, std::int64_t out, std::uint64_t seed, Loca
   // An odd number of wires: the last one is in no pair of the first kind.
   if (in % 2 == 1 && in > 1 && out < in - 1) pairs[static_cast<std::size_t>(out) - 1] = wire(in - 2, in - 1);
   pairs.resize(static_cast<std::size_t>(out));
-  shuffle(pairs, Draw(seed));
+  shuffle(pairs, Rng::stream(seed, 0));
   return pairs;
 }
 
 Wiring random_wiring(std::int64_t in, std::int64_t out, std::uint64_t seed, Location where) {
   expect_sizes("random_wiring", in, out, where);
-  Draw draw(seed);
+  Rng draw = Rng::stream(seed, 0);
   std::vector<std::int64_t> ends;  // every wire as often as the next, then shuffled
   while (static_cast<std::int64_t>(ends.size()) < 2 * out) {
     std::vector<std::int64_t> all(static_cast<std::size_t>(in));
@@ -61,7 +61,7 @@ Wiring first_kernel_wiring(std::uint64_t seed) {
   Wiring pairs;
   for (std::int64_t i = 0; i < 9; ++i)
     if (i != 4) pairs.push_back(wire(i, 4));
-  shuffle(pairs, Draw(seed));
+  shuffle(pairs, Rng::stream(seed, 0));
   return pairs;
 }
 

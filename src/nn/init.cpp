@@ -1,8 +1,10 @@
-// Initial values. They are drawn here, on the host, in double, and are the same on every machine.
+// Initial values. They are drawn here, on the host, in double: the same wherever the C library computes log and cos
+// alike.
 #include <cmath>
 #include <numbers>
 
 #include "windrow/nn.h"
+#include "windrow/random.h"
 
 namespace wr::nn {
 namespace {
@@ -10,28 +12,16 @@ namespace {
 thread_local std::uint64_t current_seed = 0;
 thread_local std::uint64_t streams = 0;
 
-std::uint64_t mix(std::uint64_t z) {  // splitmix64's finaliser
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
 /// Numbers of one stream, from a counter.
-class Draw {
+class Draw : public Rng {
  public:
-  explicit Draw(std::uint64_t seed) : state_(mix(seed + 0x632be59bd9b4e019u)) {}
+  explicit Draw(std::uint64_t seed) : Rng(mix(seed + 0x632be59bd9b4e019u)) {}
   /// In (0, 1).
-  double uniform() {
-    state_ += 0x9e3779b97f4a7c15u;
-    return (static_cast<double>(mix(state_) >> 12) + 0.5) * 0x1p-52;
-  }
+  double uniform() { return (static_cast<double>(bits() >> 12) + 0.5) * 0x1p-52; }
   double normal() {
     const double radius = std::sqrt(-2 * std::log(uniform()));
     return radius * std::cos(2 * std::numbers::pi * uniform());
   }
-
- private:
-  std::uint64_t state_;
 };
 
 template <class Next>
@@ -76,7 +66,7 @@ void seed(std::uint64_t seed) {
   current_seed = seed;
   streams = 0;
 }
-std::uint64_t next_seed() { return mix(current_seed) + ++streams; }
+std::uint64_t next_seed() { return Rng::mix(current_seed) + ++streams; }
 
 namespace init {
 

@@ -1,5 +1,5 @@
 // Constant folding: an op on constants is evaluated now, by the reference interpreter.
-#include "ir/interpret.h"
+#include "ops/interpret.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "ir/interpret.h"
+#include "ops/interpret.h"
 
 namespace wr::test {
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <functional>
 
-#include "ir/interpret.h"
 #include "lower/lower.h"
+#include "ops/interpret.h"
 
 namespace wr::test {
 namespace {

@@ -1,0 +1,22 @@
+// Circuits for other programs: as C, as Verilog, as a drawing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "windrow/circuit.h"
+
+namespace wr::apps {
+
+/// A function `void name(const uint64_t* in, uint64_t* out)` that works on 64 cells at once.
+std::string to_c(const logic::Circuit& circuit, const std::string& name);
+/// A whole program round it: `program HEIGHT WIDTH STEPS SEED zero|wrap print|time|plain` runs a grid from a random
+/// start and prints the states as lines of 0 and 1, channel by channel; or the cells a second; or those of a plain loop
+/// that does one cell after the other (zero border), having checked that it gives the same.
+std::string to_c_program(const logic::Circuit& circuit);
+/// A module `name` with ports in and out.
+std::string to_verilog(const logic::Circuit& circuit, const std::string& name);
+/// A drawing: inputs on the left, gates in columns by depth.
+std::string to_svg(const logic::Circuit& circuit, const std::vector<std::string>& input_names);
+
+}  // namespace wr::apps

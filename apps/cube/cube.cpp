@@ -1,0 +1,182 @@
+#include "apps/cube/cube.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "apps/common/text_numbers.h"
+#include "windrow/error.h"
+
+namespace wr::apps {
+namespace {
+
+constexpr int kPoints = 20;           // measurements of a run
+constexpr std::size_t kWatched = 60;  // states of each distance
+constexpr int kMoveLimit = 20;
+constexpr std::int64_t kJudged = 1024;
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+CompileOptions compile_options(int threads, int lanes) { return {"cube", threads, lanes}; }
+
+std::unique_ptr<CubeLearner> make_learner(const CubeSettings& s, int threads, int lanes) {
+  nn::seed(s.seed);
+  return s.method == "dqn" ? make_q_learner(s, compile_options(threads, lanes))
+                           : make_value_learner(s, compile_options(threads, lanes));
+}
+
+/// Q-learning: every state as far away as episodes begin. Values: some of every distance.
+std::vector<std::int32_t> states_to_watch(const CubeSettings& s) {
+  const auto& distance = cube_distances();
+  std::array<std::vector<std::int32_t>, kDistances> by;
+  for (std::int32_t state = 0; state < PocketCube::kStates; ++state)
+    by[distance[static_cast<std::size_t>(state)]].push_back(state);
+  std::vector<std::int32_t> list;
+  Rng rng(0);
+  for (std::size_t d = 1; d < kDistances; ++d) {
+    const bool whole = s.method == "dqn" && d <= 4;
+    if (s.method == "dqn" && static_cast<double>(d) > s.last_depth) break;
+    for (std::size_t i = 0; i < (whole ? by[d].size() : std::min(kWatched, by[d].size())); ++i) {
+      if (!whole) std::swap(by[d][i], by[d][i + rng.below(by[d].size() - i)]);
+      list.push_back(by[d][i]);
+    }
+  }
+  return list;
+}
+
+std::string print(const std::vector<CubePoint>& history) {
+  std::string text;
+  for (const CubePoint& p : history) {
+    text += fmt::format("{}{} {} {} {} {}", text.empty() ? "" : ";", p.done, p.seconds, p.loss, p.depth,
+                        fmt::join(p.success, " "));
+  }
+  return text;
+}
+
+std::vector<CubePoint> parse_history(const std::string& text, const std::string& path) {
+  std::vector<CubePoint> all;
+  for (const std::string& part : cut(text, ';')) {
+    std::vector<double> v;
+    for (const std::string& number : cut(part, ' ')) v.push_back(parse_number(number, path + ": metadata: history"));
+    if (v.size() != 4 + kDistances)
+      throw Error(fmt::format("{}: metadata: history has {} numbers, expected {}", path, v.size(), 4 + kDistances));
+    CubePoint p{static_cast<std::int64_t>(v[0]), v[1], v[2], v[3], {}};
+    std::copy(v.begin() + 4, v.end(), p.success.begin());
+    all.push_back(p);
+  }
+  return all;
+}
+
+/// Sets all states to what the file holds, or none.
+void set_states(const CheckpointStates& states, const Safetensors& file, const std::string& path) {
+  for (const auto& [name, state] : states.all()) {
+    const auto found = file.tensors.find(name);
+    if (found == file.tensors.end())
+      throw Error(fmt::format("{}: has no {} {}, which the net needs", path, name, to_string(state.spec())));
+    const Spec spec{found->second.dtype(), found->second.shape()};
+    if (spec != state.spec())
+      throw Error(fmt::format("{}: {} is {}, the net needs {}", path, name, to_string(spec), to_string(state.spec())));
+  }
+  for (const auto& [name, state] : states.all()) State(state).set(file.tensors.at(name));
+}
+
+const std::string& text_of(const Metadata& metadata, const std::string& name, const std::string& path) {
+  const auto found = metadata.find(name);
+  if (found == metadata.end()) throw Error(fmt::format("{}: its metadata has no '{}'", path, name));
+  return found->second;
+}
+
+}  // namespace
+
+double number_of(const Metadata& metadata, const std::string& name, const std::string& path) {
+  return parse_number(text_of(metadata, name, path), fmt::format("{}: metadata: {}", path, name));
+}
+
+std::uint64_t bits_of(const Metadata& metadata, const std::string& name, const std::string& path) {
+  return parse_bits(text_of(metadata, name, path), fmt::format("{}: metadata: {}", path, name));
+}
+
+int cube_lanes_of(const Metadata& metadata, const std::string& path) {
+  const double lanes = number_of(metadata, "lanes", path);
+  if (!(lanes >= 1 && lanes <= 1024))
+    throw Error(fmt::format("{}: metadata: lanes is {}, expected 1 to 1024", path, lanes));
+  return static_cast<int>(lanes);
+}
+
+CubeRun::CubeRun(const CubeSettings& settings, int threads, int lanes)
+    : settings_(settings),
+      learner_(make_learner(settings, threads, lanes)),
+      judge_(settings, learner_->net(), kJudged, compile_options(threads, lanes)),
+      watched_(states_to_watch(settings)) {}
+
+void CubeRun::add_point() {
+  CubePoint p;
+  p.done = learner_->done();
+  p.loss = learner_->take_loss();
+  p.depth = learner_->depth();
+  p.success = success(judge_, watched_, cube_distances(), kMoveLimit);
+  history_.push_back(p);
+}
+
+bool CubeRun::train(const CubeWatch& watch) {
+  const double start = now(), before = seconds_;
+  const std::int64_t first = learner_->done(), total = learner_->total();
+  const std::int64_t every = std::max<std::int64_t>(1, total / kPoints);
+  double last_loss = 0;
+  while (learner_->done() < total) {
+    const std::int64_t was = learner_->done();
+    learner_->advance();
+    const std::int64_t is = learner_->done();
+    seconds_ = before + now() - start;
+    if (is / every != was / every || is >= total) {
+      add_point();
+      seconds_ = before + now() - start;
+      history_.back().seconds = seconds_;
+      last_loss = history_.back().loss;
+      if (!std::isfinite(last_loss))
+        throw Error(fmt::format("the loss is {} at {} {}: a smaller --lr than {} may help", last_loss, learner_->unit(),
+                                is, settings_.lr));
+      if (watch.point) watch.point(history_.back());
+    }
+    if (watch.step) {
+      const double passed = now() - start, rate = static_cast<double>(is - first) / std::max(passed, 1e-9);
+      watch.step({is, total, learner_->unit(), last_loss, rate, static_cast<double>(total - is) / std::max(rate, 1e-9),
+                  learner_->note()});
+    }
+    if (is < total && watch.stop && watch.stop()) return false;
+  }
+  return true;
+}
+
+void CubeRun::save(const std::string& path) const {
+  CubeState s = learner_->state();
+  Metadata m = s.texts;
+  for (const auto& [name, text] : to_texts(settings_)) m[name] = text;
+  m["windrow.app"] = "cube";
+  m["lanes"] = std::to_string(learner_->train_step().facts().lanes);
+  m["seconds"] = fmt::format("{}", seconds_);
+  m["history"] = print(history_);
+  for (const auto& [name, state] : s.states.all()) s.arrays[name] = state.value();
+  write_safetensors(path, s.arrays, m);
+}
+
+void CubeRun::load(const std::string& path) {
+  const Safetensors file = read_safetensors(path);
+  auto history = parse_history(text_of(file.metadata, "history", path), path);
+  const double seconds = number_of(file.metadata, "seconds", path);
+  set_states(learner_->state().states, file, path);
+  learner_->restore(file.tensors, file.metadata, path);
+  history_ = std::move(history);
+  seconds_ = seconds;
+}
+
+TrainedCube load_cube(const std::string& path) {
+  const Safetensors file = read_safetensors(path);
+  const CubeSettings settings = cube_settings_of(file.metadata, path);
+  TrainedCube trained{settings, rl::Net(net_options(settings))};
+  CheckpointStates states;
+  states.add_group("model", trained.net.states());
+  set_states(states, file, path);
+  return trained;
+}
+
+}  // namespace wr::apps
