@@ -56,16 +56,6 @@ wheel: deps  ## a wheel in dist/ that runs on other machines
 test-timing: build  ## the tests that measure time, one by one; wants a quiet machine
 	ctest --preset timing
 
-test-arm: deps  ## cross-compile for 64-bit ARM and run the tests under qemu-user
-	@scripts/install-deps.sh --arm
-	$(call configure,arm,build-arm)
-	cmake --build build-arm -j $(JOBS)
-	ctest --preset arm -j $(JOBS)
-
-busy: program  ## what other processes cost us, beside what they cost a plain program (docs/busy.md)
-	cmake --build build -j $(JOBS) --target plain_threads
-	scripts/busy.py
-
 debug: deps  ## debug build with graph verification, and its tests
 	$(call configure,debug,build-debug)
 	cmake --build build-debug -j $(JOBS)
@@ -124,4 +114,4 @@ install: build  ## install into PREFIX (/usr/local)
 	cmake --install build --prefix $(PREFIX)
 
 clean:  ## remove all build folders
-	rm -rf build build-debug build-asan build-tsan build-arm build-wheel dist
+	rm -rf build build-debug build-asan build-tsan build-wheel dist

@@ -3,16 +3,15 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <iostream>
 
-#include "apps/write_file.h"
 #include "cli/session.h"
 #include "windrow/data.h"
 #include "windrow/error.h"
+#include "windrow/files.h"
 #include "windrow/rules.h"
 
 namespace wr::cli {
@@ -92,8 +91,8 @@ int run(const Options& o) {
     if (path.ends_with(".npy"))
       data::write_npy(path, program.array(name, options));
     else
-      apps::write_file(path, text_of(program.relation(name, options, o.profile ? &facts : nullptr),
-                                     path.ends_with(".json") ? "json" : "tsv"));
+      write_file(path, text_of(program.relation(name, options, o.profile ? &facts : nullptr),
+                               path.ends_with(".json") ? "json" : "tsv"));
     fmt::print("wrote {}\n", path);
   }
   if (all.empty() && o.write.empty())
@@ -159,7 +158,7 @@ int format(const Options& o) {
   if (!o.in_place)
     fmt::print("{}", after);
   else if (before != after)
-    apps::write_file(o.file, after);
+    write_file(o.file, after);
   return 0;
 }
 
@@ -214,63 +213,59 @@ int repl(const Options& o) {
   return 0;
 }
 
-CLI::App* command(CLI::App& rules, const std::string& name, const std::string& what, const std::shared_ptr<Options>& o,
-                  bool solves) {
-  auto* c = rules.add_subcommand(name, what);
-  c->add_option("file", o->file, "A program of rules")->required(name != "repl");
+Command command(Command rules, const std::string& name, const std::string& what, const std::shared_ptr<Options>& o,
+                bool solves) {
+  auto c = rules.add(name, what);
+  auto file = c.option("file", o->file, "A program of rules");
+  if (name != "repl") file.required();
   if (!solves) return c;
-  c->add_option("--data", o->data, "Facts of a relation, or a whole tensor, from .tsv, .csv or .npy")
-      ->type_name("NAME=FILE");
-  c->add_option("--semantics", o->semantics,
-                "In place of the program's own: boolean, product, godel, lukasiewicz, sum, maxprod, minplus, ltn")
-      ->type_name("NAME");
-  c->add_option("--iterations", o->iterations, "The most iterations of a fixpoint")
-      ->check(CLI::Range(1, 1000000000))
-      ->type_name("N");
-  c->add_option("--tolerance", o->tolerance, "The change at which a fixpoint is reached")->type_name("X");
-  c->add_option("--restore", o->restore, "Begin with what was learned before")->type_name("FILE");
-  c->add_option("--memory", o->memory_mb, "A program that needs more is refused")
-      ->check(CLI::Range(1, 1 << 20))
-      ->type_name("MB")
-      ->capture_default_str();
+  c.option("--data", o->data, "Facts of a relation, or a whole tensor, from .tsv, .csv or .npy").type("NAME=FILE");
+  c.option("--semantics", o->semantics,
+           "In place of the program's own: boolean, product, godel, lukasiewicz, sum, maxprod, minplus, ltn")
+      .type("NAME");
+  c.option("--iterations", o->iterations, "The most iterations of a fixpoint").range(1, 1000000000).type("N");
+  c.option("--tolerance", o->tolerance, "The change at which a fixpoint is reached").type("X");
+  c.option("--restore", o->restore, "Begin with what was learned before").type("FILE");
+  c.option("--memory", o->memory_mb, "A program that needs more is refused")
+      .range(1, 1 << 20)
+      .type("MB")
+      .show_default();
   return c;
 }
 
 }  // namespace
 
-void add_rules(CLI::App& app, int& exit_code) {
-  auto* rules = app.add_subcommand("rules", "Programs of facts, rules and tensor equations: run, ask, explain");
-  rules->require_subcommand(1);
+void add_rules(Command program) {
+  auto rules = program.add("rules", "Programs of facts, rules and tensor equations: run, ask, explain");
+  rules.one_of_its_commands();
   auto o = std::make_shared<Options>();
-  const auto formats = [&](CLI::App* c) {
-    c->add_option("--format", o->format, "table, tsv or json")
-        ->check(CLI::IsMember({"table", "tsv", "json"}))
-        ->capture_default_str();
+  const auto formats = [&](Command c) {
+    c.option("--format", o->format, "table, tsv or json").one_of({"table", "tsv", "json"}).show_default();
   };
-  auto* c = command(*rules, "run", "Answer the queries that stand in a program", o, true);
+  auto c = command(rules, "run", "Answer the queries that stand in a program", o, true);
   formats(c);
-  c->add_option("--write", o->write, "Write a relation to .tsv, .json or .npy")->type_name("NAME=FILE");
-  c->add_flag("--profile", o->profile, "Show where the time went, by rule and line");
-  c->callback([o, &exit_code] { exit_code = run(*o); });
-  c = command(*rules, "query", "Ask a program; only what the answer needs is derived", o, true);
-  c->add_option("query", o->text, "Such as 'Ancestor(Ann, y), not Rich(y)'")->required();
+  c.option("--write", o->write, "Write a relation to .tsv, .json or .npy").type("NAME=FILE");
+  c.flag("--profile", o->profile, "Show where the time went, by rule and line");
+  c.does([o] { return run(*o); });
+  c = command(rules, "query", "Ask a program; only what the answer needs is derived", o, true);
+  c.option("query", o->text, "Such as 'Ancestor(Ann, y), not Rich(y)'").required();
   formats(c);
-  c->callback([o, &exit_code] { exit_code = query(*o); });
-  c = command(*rules, "explain", "Show why something holds: a tree of rules and facts", o, true);
-  c->add_option("atom", o->text, "Such as 'Ancestor(Ann, Bob)'")->required();
-  c->callback([o, &exit_code] { exit_code = explain(*o); });
-  c = command(*rules, "train", "Minimise what @minimize names; prints the rules that were learned", o, true);
-  c->add_option("--steps", o->steps, "In place of the program's own")->check(CLI::Range(1, 1000000000))->type_name("N");
-  c->add_option("--lr", o->lr, "In place of the program's own")->check(CLI::PositiveNumber)->type_name("X");
-  c->add_option("--save", o->save, "Write what was learned")->type_name("FILE");
-  c->callback([o, &exit_code] { exit_code = train(*o); });
-  c = command(*rules, "check", "Find mistakes without running", o, true);
-  c->callback([o, &exit_code] { exit_code = check(*o); });
-  c = command(*rules, "fmt", "Print a program in the standard layout", o, false);
-  c->add_flag("--write", o->in_place, "Change the file instead");
-  c->callback([o, &exit_code] { exit_code = format(*o); });
-  c = command(*rules, "repl", "Enter statements and queries one after the other", o, true);
-  c->callback([o, &exit_code] { exit_code = repl(*o); });
+  c.does([o] { return query(*o); });
+  c = command(rules, "explain", "Show why something holds: a tree of rules and facts", o, true);
+  c.option("atom", o->text, "Such as 'Ancestor(Ann, Bob)'").required();
+  c.does([o] { return explain(*o); });
+  c = command(rules, "train", "Minimise what @minimize names; prints the rules that were learned", o, true);
+  c.option("--steps", o->steps, "In place of the program's own").range(1, 1000000000).type("N");
+  c.option("--lr", o->lr, "In place of the program's own").range(1e-30, 1e30).type("X");
+  c.option("--save", o->save, "Write what was learned").type("FILE");
+  c.does([o] { return train(*o); });
+  c = command(rules, "check", "Find mistakes without running", o, true);
+  c.does([o] { return check(*o); });
+  c = command(rules, "fmt", "Print a program in the standard layout", o, false);
+  c.flag("--write", o->in_place, "Change the file instead");
+  c.does([o] { return format(*o); });
+  c = command(rules, "repl", "Enter statements and queries one after the other", o, true);
+  c.does([o] { return repl(*o); });
 }
 
 }  // namespace wr::cli

@@ -1,12 +1,10 @@
 // windrow rules: programs of rules run, asked, explained, checked and formatted.
 #pragma once
 
-namespace CLI {
-class App;
-}
+#include "cli/options.h"
 
 namespace wr::cli {
 
-void add_rules(CLI::App& app, int& exit_code);
+void add_rules(Command program);
 
 }  // namespace wr::cli

@@ -32,7 +32,7 @@ int main() {
   Replay<CartPole::Observation> replay({.capacity = 50'000});
   NStep<CartPole::Observation> window(3, kGamma);
   const Epsilon epsilon{.start = 1, .least = 0.01, .decay = 0.97};
-  Rng rng(1);
+  wr::Rng rng(1);
   std::vector<std::int64_t> entries(kBatch);
 
   const auto learn = [&] {

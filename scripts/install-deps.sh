@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Installs what Windrow needs and this machine lacks, with apt, by package name. Quick when nothing is missing.
-# usage: scripts/install-deps.sh [PACKAGE... | --arm]   (without arguments: all that building, testing and training
-# need; --arm: what cross-compiling for 64-bit ARM and running the result need besides)
+# usage: scripts/install-deps.sh [PACKAGE...]   (without arguments: all that building, testing and training need)
 set -euo pipefail
 
 packages=("$@")
@@ -15,18 +14,12 @@ if [ ${#packages[@]} -eq 0 ]; then
   case "$(uname -m)" in x86_64 | amd64) packages+=(libxsmm-dev) ;; esac  # LIBXSMM is x86 only; elsewhere our own kernels serve
 fi
 
-if [ "${1:-}" = --arm ]; then
-  packages=(g++-aarch64-linux-gnu qemu-user libhwy-dev:arm64 libfmt-dev:arm64 zlib1g-dev:arm64 libgtest-dev:arm64)
-fi
-
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   echo "install-deps: this is no Debian or Ubuntu; please install what these packages hold: ${packages[*]}" >&2
   exit 0  # they may be there under other names; CMake says precisely what it misses
 fi
 
-# Packages of this machine's architecture by name alone, foreign ones as NAME:ARCHITECTURE.
-native=$(dpkg --print-architecture)
-installed=$(dpkg-query -W -f='${db:Status-Abbrev} ${Package}:${Architecture}\n' | sed -n 's/^ii *//p' | sed "s/:\(all\|$native\)\$//")
+installed=$(dpkg-query -W -f='${db:Status-Abbrev} ${binary:Package}\n' | sed -n 's/^ii *//p' | sed 's/:.*//')
 missing=()
 for package in "${packages[@]}"; do
   grep -qxF "$package" <<<"$installed" || missing+=("$package")
@@ -45,10 +38,6 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 
 echo "install-deps: installing ${missing[*]}"
-if [ "${1:-}" = --arm ] && ! dpkg --print-foreign-architectures | grep -qx arm64; then
-  "${as_root[@]}" dpkg --add-architecture arm64
-  "${as_root[@]}" apt-get update -q
-fi
 install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}")
 # The package lists are often fresh enough: fetch them only if the first try fails.
 "${as_root[@]}" "${install[@]}" || { "${as_root[@]}" apt-get update -q && "${as_root[@]}" "${install[@]}"; }

@@ -24,7 +24,7 @@ struct CompileOptions {
   /// Virtual cores the plan is made for; results depend on it, never on the threads. 0: chosen for this machine.
   int lanes = 0;
   bool profile = false;  // from the first run on; see Step::profile
-  /// "sse4", "avx2", "avx512" or "neon"; empty: WINDROW_SIMD, else the best this machine has.
+  /// "sse4", "avx2" or "avx512"; empty: WINDROW_SIMD, else the best this machine has.
   std::string simd = {};
   /// The machine to plan for: "sapphire", "zen3", "desktop", "pi4", or a file with a description; empty:
   /// WINDROW_MACHINE, else this one. The same machine and target give the same plan and the same bits anywhere.

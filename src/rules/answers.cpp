@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "windrow/rules.h"
 
 namespace wr::rules {
@@ -63,12 +63,11 @@ std::string to_tsv(const Answers& a) {
 }
 
 std::string to_json(const Answers& a) {
-  nlohmann::ordered_json tree;
-  tree["query"] = a.query;
-  tree["columns"] = a.columns;
-  tree["rows"] = a.rows;
-  if (!a.values.empty()) tree["values"] = a.values;
-  return tree.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  Json rows = Json::list();
+  for (const auto& row : a.rows) rows.push_back(Json::list_of(row));
+  Json tree{{"query", a.query}, {"columns", Json::list_of(a.columns)}, {"rows", std::move(rows)}};
+  if (!a.values.empty()) tree["values"] = Json::list_of(a.values);
+  return tree.dump() + "\n";
 }
 
 }  // namespace wr::rules
