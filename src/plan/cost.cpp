@@ -39,7 +39,8 @@ double resident_bytes(const Schedule& s) {
 RegionCost::RegionCost(const Schedule& s, const Region& region, const Machine& machine, double resident)
     : machine_(machine),
       lanes_(static_cast<double>(std::min<std::int64_t>(s.lanes, machine.cores))),
-      resident_(resident) {
+      resident_(resident),
+      extent_(static_cast<double>(region.extent)) {
   for (const Member& m : region.members)
     if (!ir::is_view((*s.graph)[m.node].op)) add(s, region, m);
   // Long regions of gates, rows of whole pictures and sweeps use memory again and again; for others all they make is
@@ -141,7 +142,7 @@ double RegionCost::ns(double rows, double strip) const {
   }
   ns += strips * weight_bytes_ * m.ns_byte(live + weight_bytes_, lanes_);
   for (const Far& f : far_) {
-    const bool together = f.inner_bytes < 0;
+    const bool together = f.inner_bytes < 0 || strip >= extent_;  // all rows in one strip: nothing is left out between
     const double run = together ? strip * f.row_bytes : strip * f.inner_bytes;
     ns += rows * f.row_bytes * m.ns_byte(resident_, lanes_) * (together ? 1 : strided(m, run));
     if (!together) ns += 0.25 * m.call_ns * rows * f.row_bytes / run;

@@ -37,7 +37,7 @@ class RegionCost {
   double live_bytes(const Schedule& schedule, const Region& region) const;
 
   const Machine& machine_;
-  double lanes_, resident_;
+  double lanes_, resident_, extent_;
   double made_row_ = 0;      // bytes made in the strips
   double live_row_ = 0;      // the most of them that are needed at once
   double sweep_row_ = 0;     // bytes that sweeps read and write
