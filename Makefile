@@ -43,8 +43,8 @@ python: build  ## the Python module, importable from build/python
 test-python: python  ## its tests
 	PYTHONPATH=build/python build/venv/bin/python -m pytest python/tests --ignore=python/tests/torch
 
-test-python-torch: python  ## its tests that need PyTorch, scikit-learn and others (installs them into build/venv-torch)
-	@scripts/python-env.sh build/venv-torch nanobind numpy pytest torch scikit-learn
+test-python-torch: python  ## its tests that need PyTorch (installs it into build/venv-torch)
+	@scripts/python-env.sh build/venv-torch nanobind numpy pytest torch
 	PYTHONPATH=build/python build/venv-torch/bin/python -m pytest python/tests/torch
 
 wheel: deps  ## a wheel in dist/ that runs on other machines

@@ -35,8 +35,8 @@ Safetensors.__doc__ = "What a safetensors file holds: tensors by name, and metad
 
 
 def __getattr__(name):
-    """Front ends that need another package are imported when they are first used: wr.torch, wr.sklearn, wr.sb3."""
-    if name in ("torch", "sklearn", "sb3"):
+    """Front ends that need another package are imported when they are first used: wr.torch."""
+    if name == "torch":
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")
