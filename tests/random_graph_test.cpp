@@ -57,10 +57,8 @@ Machine random_machine(unsigned seed) {
     m.gbs_l3 = m.gbs_l3_all = m.gbs_cross = 0.1;
     m.gbs_memory = m.gbs_memory_all = 0.02;
   }
-  if (seed % 4 == 3) {  // rows are fetched for nothing but calls are dear: long strips, in many blocks
-    m.l1d = 256;
-    m.call_ns = 1e4;
-  }
+  if (seed % 2 == 1) m.l1d = 256;      // blocks of one or a few rows,
+  if (seed % 4 == 3) m.call_ns = 1e4;  // in strips as long as can be
   return without_contradictions(m);
 }
 
