@@ -170,8 +170,10 @@ const std::vector<Family>& families() {
 
 Case family_case(const Family& family, std::int64_t batch, std::int64_t width) {
   const std::string wide = width == family.width ? "" : "_w" + std::to_string(width);
-  return {family.name + wide + "_b" + std::to_string(batch), family.what,
-          [&family, batch, width](int threads) { return family.prepare(threads, batch, width); }};
+  return {family.name + wide + "_b" + std::to_string(batch), family.what, [&family, batch, width](int threads) {
+            nn::seed(1);  // the same weights each time
+            return family.prepare(threads, batch, width);
+          }};
 }
 
 }  // namespace
