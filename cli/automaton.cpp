@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "apps/automaton/show.h"
+#include "apps/common/metadata.h"
 #include "apps/common/times.h"
 #include "base/json.h"
 #include "cli/session.h"
@@ -128,9 +129,7 @@ int train_one(const AutomatonSettings& settings, const Options& o, Outcome& outc
   int lanes = 0;
   if (!o.resume.empty()) {
     const auto m = read_safetensors_header(o.resume).metadata;
-    const auto found = m.find("lanes");
-    lanes = found == m.end() ? 0 : std::atoi(found->second.c_str());
-    if (lanes < 1 || lanes > 1024) throw Error(o.resume + ": its metadata has no lanes from 1 to 1024");
+    lanes = static_cast<int>(MetadataReader(m, o.resume).whole("lanes", 1, 256));
   }
   AutomatonRun run(settings, o.threads, lanes);
   if (!o.resume.empty()) run.load(o.resume);

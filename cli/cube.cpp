@@ -36,7 +36,7 @@ double percent(std::int64_t part, std::int64_t whole) {
 
 CubeSettings settings_for(const CubeOptions& o) {
   if (!o.resume.empty()) {
-    const CubeSettings file = cube_settings_of(read_safetensors_header(o.resume).metadata, o.resume);
+    const CubeSettings file = cube_settings_of(read_safetensors_header(o.resume), o.resume);
     CubeSettings asked = file;
     for (const auto& [name, text] : o.given) set(asked, name, text);
     const Texts then = to_texts(file), wanted = to_texts(asked);

@@ -113,7 +113,7 @@ int train(TrainOptions o) {
   if (o.save.empty()) o.save = o.resume;
   check_writable("--save", o.save);
   check_writable("--report", o.report);
-  const int lanes = o.resume.empty() ? 0 : lanes_of(read_safetensors_header(o.resume).metadata);
+  const int lanes = o.resume.empty() ? 0 : lanes_of(read_safetensors_header(o.resume).metadata, o.resume);
   TrainingRun run(settings, read_images(settings.data), o.threads, lanes);
   if (!o.resume.empty()) run.load(o.resume, o.given.contains("lr") ? std::optional<double>(settings.lr) : std::nullopt);
   const bool terminal = isatty(STDOUT_FILENO) != 0;

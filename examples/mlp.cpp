@@ -16,13 +16,14 @@ double accuracy(const wr::nn::Module& net, const wr::data::Dataset& images) {
   auto hits = wr::compile(
       [&](wr::Tensor image, wr::Tensor label) {
         const wr::Tensor guess = wr::argmax(net(image, wr::nn::Mode::eval), 1);
-        return wr::mean(wr::cast(wr::eq(guess, label), wr::DType::f32));
+        return wr::sum(wr::cast(wr::eq(guess, label), wr::DType::f32));
       },
-      wr::f32(100, 784), wr::i32(100));
-  wr::data::Loader batches(images, {.batch = 100, .shuffle = false, .example = {784}});
+      wr::f32(wr::any, 784), wr::i32(wr::any));
+  wr::data::Loader batches(
+      images, {.batch = 96, .shuffle = false, .rest = wr::data::LoaderOptions::Rest::keep, .example = {784}});
   double sum = 0;
   for (auto& [image, label] : batches) sum += double{hits(image, label)};
-  return sum / double(batches.batches_per_epoch());
+  return sum / double(images.count());
 }
 
 }  // namespace
@@ -41,9 +42,9 @@ int main(int argc, char** argv) try {
         adam.minimize(loss, net.parameters());
         return loss;
       },
-      wr::f32(64, 784), wr::i32(64));
+      wr::f32(wr::any, 784), wr::i32(wr::any));  // any number of rows: the last batch of an epoch is a short one
 
-  wr::data::Loader loader(images.train, {.batch = 64, .example = {784}});
+  wr::data::Loader loader(images.train, {.batch = 64, .rest = wr::data::LoaderOptions::Rest::keep, .example = {784}});
   for (int epoch = 1; epoch <= 5; ++epoch) {
     float loss = 0;
     for (auto& [image, label] : loader) loss = train(image, label);

@@ -244,7 +244,8 @@ TEST(CheckpointFailure, PlacesWhereNoFileCanBe) {
   const TemporaryFolder folder;
   const CheckpointStates states = large_states(1);
   EXPECT_ERROR(save_checkpoint(folder / "none/f", states), "none/f: create: No such file or directory");
-  EXPECT_ERROR(save_checkpoint("/dev/null", states), "/dev/null: is not a regular file");
+  save_checkpoint("/dev/null", states);  // written to, not replaced
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
   EXPECT_ERROR(save_checkpoint(folder / ".", states), "is not a regular file");
   EXPECT_ERROR(save_checkpoint("/proc/f", states), "/proc/f: create: ");
   EXPECT_ERROR(load_checkpoint(folder / "f", states), "/f: open: No such file or directory");

@@ -105,7 +105,7 @@ TEST(Fashion, AResumedRunIsTheUninterruptedOne) {
     }
     const Metadata metadata = read_safetensors_header(part).metadata;
     TrainingRun second(settings_of(metadata, part), few_digits(), 1,
-                       lanes_of(metadata));  // on one thread: the same bits
+                       lanes_of(metadata, part));  // on one thread: the same bits
     second.load(part);
     EXPECT_EQ(second.steps_done(), stop);
     ASSERT_TRUE(second.train({}));

@@ -255,7 +255,7 @@ Tensor reference_gates(const Tensor& logits, const Tensor& a, const Tensor& b) {
   Tensor sum;
   for (int f = 0; f < 16; ++f) {
     const Tensor term = slice(p, 1, f, f + 1) * functions[f];
-    sum = sum ? sum + term : term;
+    sum = sum.empty() ? term : sum + term;
   }
   return sum;
 }

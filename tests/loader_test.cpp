@@ -87,6 +87,44 @@ TEST(Loader, RestIsDroppedOrPadded) {
   EXPECT_EQ(labels(few.next()), std::vector<int>({0, 1, 2, 0, 1, 2, 0, 1}));
 }
 
+TEST(Loader, RestIsKeptAsAShortBatch) {
+  for (const int ahead : {0, 1, 3}) {
+    Loader keep(numbered(10), {.batch = 4, .shuffle = false, .rest = LoaderOptions::Rest::keep, .ahead = ahead});
+    EXPECT_EQ(keep.batches_per_epoch(), 3);
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      std::vector<int> seen;
+      std::vector<std::int64_t> rows;
+      for (Batch& batch : keep) {
+        rows.push_back(batch.x.shape()[0]);
+        EXPECT_EQ(batch.count, rows.back());
+        for (const int label : labels(batch)) seen.push_back(label);
+      }
+      EXPECT_EQ(rows, std::vector<std::int64_t>({4, 4, 2}));
+      EXPECT_EQ(seen, std::vector<int>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+    }
+    keep.next();
+    const LoaderState before_the_last = [&] {
+      keep.next();
+      return keep.state();
+    }();
+    keep.restore(before_the_last);
+    EXPECT_EQ(labels(keep.next()), std::vector<int>({8, 9}));
+  }
+  Loader few(numbered(3), {.batch = 8, .shuffle = false, .rest = LoaderOptions::Rest::keep});
+  EXPECT_EQ(labels(few.next()), std::vector<int>({0, 1, 2}));
+  Loader even(numbered(8), {.batch = 4, .shuffle = false, .rest = LoaderOptions::Rest::keep});
+  EXPECT_EQ(even.batches_per_epoch(), 2);
+  EXPECT_EQ(labels_of(even, 2), std::vector<int>({0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST(Loader, ShortBatchesAllocateNothing) {
+  Loader keep(numbered(10), {.batch = 4, .rest = LoaderOptions::Rest::keep, .ahead = 0});
+  for (int i = 0; i < 3; ++i) keep.next();
+  const AllocationCount count;
+  for (int i = 0; i < 6; ++i) keep.next();
+  EXPECT_EQ(count.now(), 0);
+}
+
 TEST(Loader, ScalesAndReshapes) {
   Loader loader(images(4), {.batch = 2, .shuffle = false, .example = {12}});
   auto& [x, y] = loader.next();

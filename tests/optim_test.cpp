@@ -23,7 +23,7 @@ State parameter(const Values& values, const std::string& name = "w") { return St
 Step ones_step(Optimiser& optimiser, const std::vector<State>& parameters) {
   return compile([&] {
     Tensor loss;
-    for (const State& p : parameters) loss = loss ? loss + sum(Tensor(p)) : sum(Tensor(p));
+    for (const State& p : parameters) loss = loss.empty() ? sum(Tensor(p)) : loss + sum(Tensor(p));
     optimiser.minimize(loss, parameters);
   });
 }

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <sstream>
 
 #include "apps/automaton/exam.h"
+#include "apps/common/metadata.h"
 
 namespace wr::apps {
 namespace {
@@ -39,35 +39,12 @@ std::int64_t look_grids(const AutomatonTask& task, const AutomatonSettings& s) {
   return task.all_grids() > 0 ? task.all_grids() : std::max<std::int64_t>(s.batch, 4);
 }
 
-double number_of(const Metadata& metadata, const std::string& name, const std::string& path) {
-  const auto found = metadata.find(name);
-  if (found == metadata.end()) throw Error(fmt::format("{}: its metadata has no '{}'", path, name));
-  std::istringstream in(found->second);
-  double value = 0;
-  if (!(in >> value) || !std::isfinite(value))
-    throw Error(fmt::format("{}: metadata: {} is '{}', expected a number", path, name, found->second));
-  return value;
-}
-
 /// How often a run had begun again.
-std::int64_t restarts_of(const Metadata& metadata, const std::string& path) {
-  const double restarts = number_of(metadata, "restarts", path);
-  if (!(restarts >= 0 && restarts < 1e9)) throw Error(fmt::format("{}: metadata: restarts is {}", path, restarts));
-  return static_cast<std::int64_t>(restarts);
-}
+std::int64_t restarts_of(const MetadataReader& file) { return file.whole("restarts", 0, 1'000'000'000); }
 
-std::vector<LossPoint> history_of(const Metadata& metadata, const std::string& path) {
-  const auto found = metadata.find("history");
-  if (found == metadata.end()) throw Error(path + ": its metadata has no 'history'");
+std::vector<LossPoint> history_of(const MetadataReader& file) {
   std::vector<LossPoint> history;
-  std::istringstream curve(found->second);
-  for (std::string part; std::getline(curve, part, ';');) {
-    LossPoint p;
-    std::istringstream numbers(part);
-    if (!(numbers >> p.update >> p.soft >> p.hard))
-      throw Error(fmt::format("{}: metadata: history has '{}', expected three numbers", path, part));
-    history.push_back(p);
-  }
+  for (const auto& v : file.rows("history", 3)) history.push_back({static_cast<std::int64_t>(v[0]), v[1], v[2]});
   return history;
 }
 
@@ -383,40 +360,39 @@ void AutomatonRun::save(const std::string& path) const {
 
 void AutomatonRun::load(const std::string& path) {
   const Metadata m = read_safetensors_header(path).metadata;
-  const auto done = static_cast<std::int64_t>(number_of(m, "done", path));
-  const auto found = m.find("so_far");
-  if (found == m.end() || done < 0) throw Error(path + ": its metadata does not say how far the run was");
-  std::istringstream in(found->second);
-  const std::int64_t restarts = restarts_of(m, path);
-  std::int64_t begun = 0, looks = 0, searched = 0, in_vain = 0;
-  double sharpness = 0, hardness = 0, recent = 0, last_hard = 0, seconds = 0;
-  if (!(in >> begun >> looks >> sharpness >> hardness >> recent >> last_hard >> seconds >> searched >> in_vain))
-    throw Error(fmt::format("{}: metadata: so_far is '{}', expected nine numbers", path, found->second));
-  std::vector<LossPoint> history = history_of(m, path);
+  const MetadataReader file(m, path);
+  const std::int64_t done = file.whole("done", 0, settings_.updates), restarts = restarts_of(file);
+  // begun, looks, sharpness, hardness, recent, last hard, seconds, searched, in vain
+  const auto so_far = file.numbers("so_far", 9);
+  for (const std::size_t count : std::initializer_list<std::size_t>{0, 1, 7, 8})
+    if (!(so_far[count] >= 0 && so_far[count] <= static_cast<double>(MetadataReader::kManyTimes)))
+      file.refuse("so_far", file.text("so_far"), "counts from 0 on at places 1, 2, 8 and 9");
+  std::vector<LossPoint> history = history_of(file);
   if (restarts != restarts_) {
     automaton_ = logic::Automaton(options_of(settings_, restarts));
     begin();
   }
   load_checkpoint(path, states());
+  expect_finite(path, states());
   done_ = done;
-  begun_ = begun;
   restarts_ = restarts;
-  looks_ = looks;
-  searched_ = searched;
-  in_vain_ = in_vain;
-  sharpness_ = sharpness;
-  hardness_ = hardness;
-  recent_ = recent;
-  last_hard_ = last_hard;
-  seconds_ = seconds;
+  begun_ = static_cast<std::int64_t>(so_far[0]);
+  looks_ = static_cast<std::int64_t>(so_far[1]);
+  sharpness_ = so_far[2];
+  hardness_ = so_far[3];
+  recent_ = so_far[4];
+  last_hard_ = so_far[5];
+  seconds_ = so_far[6];
+  searched_ = static_cast<std::int64_t>(so_far[7]);
+  in_vain_ = static_cast<std::int64_t>(so_far[8]);
   history_ = std::move(history);
 }
 
 TrainedAutomaton load_automaton(const std::string& path) {
   const Safetensors file = read_safetensors(path);
   const AutomatonSettings settings = automaton_settings_of(file.metadata, path);
-  TrainedAutomaton t{settings, logic::Automaton(options_of(settings, restarts_of(file.metadata, path))),
-                     history_of(file.metadata, path)};
+  const MetadataReader metadata(file.metadata, path);
+  TrainedAutomaton t{settings, logic::Automaton(options_of(settings, restarts_of(metadata))), history_of(metadata)};
   CheckpointStates states;
   states.add_group("model", t.automaton.parameters());
   for (const auto& [name, state] : states.all()) {
@@ -426,6 +402,7 @@ TrainedAutomaton load_automaton(const std::string& path) {
     if (!(spec == state.spec()))
       throw Error(
           fmt::format("{}: {} is {}, its settings need {}", path, name, to_string(spec), to_string(state.spec())));
+    expect_finite(path, name, found->second);
     State(state).set(found->second);
   }
   return t;

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "apps/common/text_numbers.h"
+#include "apps/common/metadata.h"
 #include "windrow/error.h"
 
 namespace wr::apps {
@@ -52,13 +52,9 @@ std::string print(const std::vector<CubePoint>& history) {
   return text;
 }
 
-std::vector<CubePoint> parse_history(const std::string& text, const std::string& path) {
+std::vector<CubePoint> history_of(const MetadataReader& file) {
   std::vector<CubePoint> all;
-  for (const std::string& part : cut(text, ';')) {
-    std::vector<double> v;
-    for (const std::string& number : cut(part, ' ')) v.push_back(parse_number(number, path + ": metadata: history"));
-    if (v.size() != 4 + kDistances)
-      throw Error(fmt::format("{}: metadata: history has {} numbers, expected {}", path, v.size(), 4 + kDistances));
+  for (const auto& v : file.rows("history", 4 + kDistances)) {
     CubePoint p{static_cast<std::int64_t>(v[0]), v[1], v[2], v[3], {}};
     std::copy(v.begin() + 4, v.end(), p.success.begin());
     all.push_back(p);
@@ -75,31 +71,16 @@ void set_states(const CheckpointStates& states, const Safetensors& file, const s
     const Spec spec{found->second.dtype(), found->second.shape()};
     if (spec != state.spec())
       throw Error(fmt::format("{}: {} is {}, the net needs {}", path, name, to_string(spec), to_string(state.spec())));
+    expect_finite(path, name, found->second);
   }
   for (const auto& [name, state] : states.all()) State(state).set(file.tensors.at(name));
 }
 
-const std::string& text_of(const Metadata& metadata, const std::string& name, const std::string& path) {
-  const auto found = metadata.find(name);
-  if (found == metadata.end()) throw Error(fmt::format("{}: its metadata has no '{}'", path, name));
-  return found->second;
-}
-
 }  // namespace
 
-double number_of(const Metadata& metadata, const std::string& name, const std::string& path) {
-  return parse_number(text_of(metadata, name, path), fmt::format("{}: metadata: {}", path, name));
-}
-
-std::uint64_t bits_of(const Metadata& metadata, const std::string& name, const std::string& path) {
-  return parse_bits(text_of(metadata, name, path), fmt::format("{}: metadata: {}", path, name));
-}
-
 int cube_lanes_of(const Metadata& metadata, const std::string& path) {
-  const double lanes = number_of(metadata, "lanes", path);
-  if (!(lanes >= 1 && lanes <= 1024))
-    throw Error(fmt::format("{}: metadata: lanes is {}, expected 1 to 1024", path, lanes));
-  return static_cast<int>(lanes);
+  constexpr std::int64_t kMostLanes = 256;  // they share out memory; no machine of ours has so many cores
+  return static_cast<int>(MetadataReader(metadata, path).whole("lanes", 1, kMostLanes));
 }
 
 CubeRun::CubeRun(const CubeSettings& settings, int threads, int lanes)
@@ -161,8 +142,9 @@ void CubeRun::save(const std::string& path) const {
 
 void CubeRun::load(const std::string& path) {
   const Safetensors file = read_safetensors(path);
-  auto history = parse_history(text_of(file.metadata, "history", path), path);
-  const double seconds = number_of(file.metadata, "seconds", path);
+  const MetadataReader metadata(file.metadata, path);
+  auto history = history_of(metadata);
+  const double seconds = metadata.number("seconds", 0);
   set_states(learner_->state().states, file, path);
   learner_->restore(file.tensors, file.metadata, path);
   history_ = std::move(history);
@@ -171,7 +153,9 @@ void CubeRun::load(const std::string& path) {
 
 TrainedCube load_cube(const std::string& path) {
   const Safetensors file = read_safetensors(path);
-  const CubeSettings settings = cube_settings_of(file.metadata, path);
+  SafetensorsHeader header{{}, file.metadata};
+  for (const auto& [name, array] : file.tensors) header.tensors[name] = {array.dtype(), array.shape()};
+  const CubeSettings settings = cube_settings_of(header, path);
   TrainedCube trained{settings, rl::Net(net_options(settings))};
   CheckpointStates states;
   states.add_group("model", trained.net.states());

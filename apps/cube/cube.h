@@ -101,8 +101,4 @@ struct TrainedCube {
 };
 TrainedCube load_cube(const std::string& path);
 
-/// Numbers of metadata, with errors that name the file.
-double number_of(const Metadata& metadata, const std::string& name, const std::string& path);
-std::uint64_t bits_of(const Metadata& metadata, const std::string& name, const std::string& path);
-
 }  // namespace wr::apps

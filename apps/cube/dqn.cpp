@@ -3,6 +3,7 @@
 #include <cstring>
 #include <numbers>
 
+#include "apps/common/metadata.h"
 #include "apps/cube/cube.h"
 #include "windrow/error.h"
 
@@ -62,6 +63,19 @@ std::vector<T> values_of(const std::map<std::string, Array>& arrays, const std::
 void check_state(std::int32_t state, const std::string& path) {
   if (state < 0 || state >= PocketCube::kStates)
     throw Error(fmt::format("{}: {} is no state of the cube", path, state));
+}
+
+void check_move(std::int32_t move, const std::string& path) {
+  if (move < 0 || move >= PocketCube::kMoves) throw Error(fmt::format("{}: {} is no move", path, move));
+}
+
+void check_reward(float reward, const std::string& path) {
+  if (!std::isfinite(reward)) throw Error(fmt::format("{}: a reward or discount is {}", path, reward));
+}
+
+void check_outcomes(const std::vector<std::uint8_t>& outcomes, const char* name, const std::string& path) {
+  for (std::uint8_t o : outcomes)
+    if (o > 1) throw Error(fmt::format("{}: {}: {} is no outcome, expected 0 or 1", path, name, o));
 }
 
 class QCube : public CubeLearner {
@@ -310,43 +324,63 @@ CubeState QCube::state() const {
 }
 
 void QCube::restore(const std::map<std::string, Array>& arrays, const Metadata& texts, const std::string& path) {
+  const MetadataReader file(texts, path);
+  const std::int64_t episodes = file.whole("done", 0, settings_.episodes), moves = file.whole("moves", 0),
+                     updates = file.whole("updates", 0), losses = file.whole("losses", 0);
+  const double loss = file.number("loss"), depth = file.number("depth");
   const auto most = static_cast<std::size_t>(settings_.replay);
   const auto entries = values_of<Entry>(arrays, "run.replay", path, most);
   for (const Entry& e : entries) {
     check_state(e.from, path);
     check_state(e.to, path);
-    if (e.action < 0 || e.action >= PocketCube::kMoves) throw Error(fmt::format("{}: {} is no move", path, e.action));
+    check_move(e.action, path);
+    check_reward(e.reward, path);
+    check_reward(e.discount, path);
   }
   rl::Sampler::State sampler;
   sampler.size = static_cast<std::int64_t>(entries.size());
-  sampler.next = static_cast<std::int64_t>(number_of(texts, "replay_next", path));
-  sampler.greatest = bits_of(texts, "replay_greatest", path);
+  sampler.next = file.whole("replay_next", 0, settings_.replay);
+  sampler.greatest = file.bits("replay_greatest");
   sampler.priorities = values_of<std::uint64_t>(arrays, "run.priorities", path, most);
   auto cubes = values_of<CubeEpisode>(arrays, "run.cubes", path, cubes_.size());
   auto recent = values_of<std::uint8_t>(arrays, "run.recent", path, kRecent);
   if (cubes.size() != cubes_.size() || recent.size() != kRecent)
     throw Error(fmt::format("{}: holds {} cubes and {} outcomes, expected {} and {}", path, cubes.size(), recent.size(),
                             cubes_.size(), kRecent));
-  for (const CubeEpisode& c : cubes) check_state(c.state, path);
+  for (const CubeEpisode& c : cubes) {
+    check_state(c.state, path);
+    if (c.moves < 0 || c.moves > settings_.max_moves)
+      throw Error(fmt::format("{}: run.cubes: {} moves, expected 0 to {}", path, c.moves, settings_.max_moves));
+  }
+  check_outcomes(recent, "run.recent", path);
   std::vector<std::vector<Window::Open>> open;
   for (std::size_t i = 0; i < windows_.size(); ++i) {
     open.push_back(values_of<Window::Open>(arrays, fmt::format("run.window{}", i), path,
                                            static_cast<std::size_t>(settings_.n_step)));
-    for (const auto& o : open.back()) check_state(o.from, path);
+    for (const auto& o : open.back()) {
+      check_state(o.from, path);
+      check_move(o.action, path);
+      check_reward(o.reward, path);
+    }
   }
-  curriculum_.restore(number_of(texts, "depth", path),
-                      values_of<std::uint8_t>(arrays, "run.outcomes", path, 1'000'000));
-  replay_.sampler().restore(sampler);
+  auto outcomes = values_of<std::uint8_t>(arrays, "run.outcomes", path, 1'000'000);
+  check_outcomes(outcomes, "run.outcomes", path);
+  try {
+    curriculum_.restore(depth, std::move(outcomes));
+    replay_.sampler().restore(sampler);
+  } catch (const Error& e) {
+    throw Error(fmt::format("{}: {}", path, e.what()));
+  }
   std::copy(entries.begin(), entries.end(), replay_.entries().begin());
   cubes_ = std::move(cubes);
   recent_ = std::move(recent);
   for (std::size_t i = 0; i < windows_.size(); ++i) windows_[i].set_open(std::move(open[i]));
-  rng_ = Rng(bits_of(texts, "rng", path));
-  episodes_ = static_cast<std::int64_t>(number_of(texts, "done", path));
-  moves_ = static_cast<std::int64_t>(number_of(texts, "moves", path));
-  updates_ = static_cast<std::int64_t>(number_of(texts, "updates", path));
-  loss_ = number_of(texts, "loss", path);
-  losses_ = static_cast<std::int64_t>(number_of(texts, "losses", path));
+  rng_ = Rng(file.bits("rng"));
+  episodes_ = episodes;
+  moves_ = moves;
+  updates_ = updates;
+  loss_ = loss;
+  losses_ = losses;
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ const std::vector<NamedField<S>>& cube_fields() {
       yes_no_field("double", &S::double_q, "dqn: the online net chooses, the target net judges"),
       yes_no_field("bounded", &S::bounded, "dqn: targets stay within what a return can be"),
       number_field("tau", &S::tau, 1e-9, 1.0, "dqn: of a sync; below 1 after every step"),
-      number_field<S, std::int64_t>("replay", &S::replay, 1, 100'000'000, "dqn: transitions kept"),
+      number_field<S, std::int64_t>("replay", &S::replay, 1, 20'000'000, "dqn: transitions kept"),
       number_field<S, std::int64_t>("warm-up", &S::warm_up, 1, 100'000'000, "dqn: transitions before training"),
       yes_no_field("prioritised", &S::prioritised, "dqn: replay by error"),
       number_field("alpha", &S::alpha, 0.0, 1.0, "dqn: how much the error decides"),
@@ -121,9 +121,21 @@ void set(CubeSettings& settings, const std::string& name, const std::string& tex
 
 Texts to_texts(const CubeSettings& settings) { return texts_of(settings, cube_fields()); }
 
-CubeSettings cube_settings_of(const Metadata& metadata, const std::string& path) {
-  expect_app(metadata, path, "cube", "`windrow train cube`");
-  return fields_from<CubeSettings>(metadata, path, cube_fields());
+CubeSettings cube_settings_of(const SafetensorsHeader& header, const std::string& path) {
+  expect_app(header.metadata, path, "cube", "`windrow train cube`");
+  CubeSettings settings = fields_from<CubeSettings>(header.metadata, path, cube_fields());
+  // Before anything of that size is made: what the layers between the hidden widths alone need must be there.
+  std::int64_t held = 0, needed = 0, before = 0;
+  for (const auto& [name, spec] : header.tensors)
+    if (name.starts_with("model.")) held += spec.shape.count();
+  for (const std::int64_t width : widths_of(settings.hidden)) {
+    needed += before * width;
+    before = width;
+  }
+  if (needed > held)
+    throw Error(fmt::format("{}: metadata: hidden is '{}', a net of more than {} parameters, but the file holds {}",
+                            path, settings.hidden, needed, held));
+  return settings;
 }
 
 rl::NetOptions net_options(const CubeSettings& s) {

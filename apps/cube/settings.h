@@ -62,7 +62,7 @@ const std::vector<NamedField<CubeSettings>>& cube_fields();
 void set(CubeSettings& settings, const std::string& name, const std::string& text);
 Texts to_texts(const CubeSettings& settings);
 /// The settings of a checkpoint of `windrow train cube`. An Error says what the file is instead.
-CubeSettings cube_settings_of(const Metadata& metadata, const std::string& path);
+CubeSettings cube_settings_of(const SafetensorsHeader& header, const std::string& path);
 rl::NetOptions net_options(const CubeSettings& settings);
 
 /// A net with classes says how many pairs of moves are left: with the parity, that is the distance.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/common/metadata.h"
 #include "apps/cube/cube.h"
 
 namespace wr::apps {
@@ -62,10 +63,13 @@ class ValueCube : public CubeLearner {
   }
 
   void restore(const std::map<std::string, Array>&, const Metadata& texts, const std::string& path) override {
-    rng_ = Rng(bits_of(texts, "rng", path));
-    done_ = static_cast<std::int64_t>(number_of(texts, "done", path));
-    loss_ = number_of(texts, "loss", path);
-    losses_ = static_cast<std::int64_t>(number_of(texts, "losses", path));
+    const MetadataReader file(texts, path);
+    const std::int64_t done = file.whole("done", 0, settings_.steps), losses = file.whole("losses", 0);
+    const double loss = file.number("loss");
+    rng_ = Rng(file.bits("rng"));
+    done_ = done;
+    loss_ = loss;
+    losses_ = losses;
     if (!labelled_) find_targets();
   }
 

@@ -73,6 +73,7 @@ data::LoaderOptions loader_options(const Settings& s, float scale, float offset)
   o.seed = s.seed;
   o.scale = scale;
   o.offset = offset;
+  o.rest = data::LoaderOptions::Rest::keep;
   o.example = {kSide, kSide, 1};
   o.augment = {.shift = static_cast<int>(s.shift), .flip = s.flip, .noise = static_cast<float>(s.noise)};
   return o;
@@ -107,12 +108,12 @@ Classifier::Classifier(const nn::Sequential& net, float scale, float offset, con
       offset_(offset),
       step_(compile(
           options,
-          [&](const Tensor& x, const Tensor& y) {
+          [net](const Tensor& x, const Tensor& y) {
             const Tensor logits = net(x, nn::Mode::eval);
             const Tensor losses = loss::cross_entropy(logits, y, {.reduction = loss::Reduction::none});
             return std::vector<Tensor>{losses, softmax(logits)};
           },
-          f32(kEvalBatch, kSide, kSide, 1), i32(kEvalBatch))) {}
+          f32(any('b'), kSide, kSide, 1), i32(any('b')))) {}
 
 Evaluation Classifier::evaluate(const data::Dataset& images) {
   Evaluation result;
@@ -121,7 +122,6 @@ Evaluation Classifier::evaluate(const data::Dataset& images) {
   plain.batch = kEvalBatch;
   data::LoaderOptions options = loader_options(plain, scale_, offset_);
   options.shuffle = false;
-  options.rest = data::LoaderOptions::Rest::pad;
   data::Loader loader(images, options);
   std::int64_t right = 0;
   result.probabilities.reserve(static_cast<std::size_t>(images.count()));
@@ -156,16 +156,25 @@ TrainingRun::TrainingRun(const Settings& settings, const data::Split& all, int t
   loader_.emplace(images_.train, loader_options(settings_, images_.scale, images_.offset));
   steps_per_epoch_ = loader_->batches_per_epoch();
   optimiser_ = make_optimiser(settings_, static_cast<double>(settings_.epochs * steps_per_epoch_));
-  const auto step = [&](const Tensor& x, const Tensor& y) {
-    const Tensor logits = net_(x);
-    const Tensor loss = loss::cross_entropy(logits, y, {.label_smoothing = settings_.smoothing});
-    optimiser_->minimize(loss, net_.parameters());
+  step_.emplace(make_step(threads, lanes));
+  // Its last batch may be a short one, whose plan has as many lanes as the others': a checkpoint names one number.
+  if (lanes == 0) step_.emplace(make_step(threads, step_->facts().lanes));
+  classifier_.emplace(net_, images_.scale, images_.offset, CompileOptions{"eval " + settings_.net, threads, lanes});
+}
+
+Step TrainingRun::make_step(int threads, int lanes) {
+  const auto traced = [net = net_, optimiser = optimiser_.get(), smoothing = settings_.smoothing](const Tensor& x,
+                                                                                                  const Tensor& y) {
+    const Tensor logits = net(x);
+    const Tensor loss = loss::cross_entropy(logits, y, {.label_smoothing = smoothing});
+    optimiser->minimize(loss, net.parameters());
     const Tensor right = sum(cast(eq(argmax(logits, 1), y), DType::f32));
     return std::pair{loss, right};
   };
-  step_.emplace(compile(CompileOptions{"train " + settings_.net, threads, lanes}, step,
-                        f32(settings_.batch, kSide, kSide, 1), i32(settings_.batch)));
-  classifier_.emplace(net_, images_.scale, images_.offset, CompileOptions{"eval " + settings_.net, threads, lanes});
+  Step step = compile(CompileOptions{"train " + settings_.net, threads, lanes}, traced, f32(any('b'), kSide, kSide, 1),
+                      i32(any('b')));
+  step.prepare({f32(settings_.batch, kSide, kSide, 1), i32(settings_.batch)});
+  return step;
 }
 
 void TrainingRun::run_step() {
@@ -177,18 +186,17 @@ void TrainingRun::run_step() {
     throw Error(fmt::format("the loss is {} at step {} (epoch {}): a smaller --lr than {} may help", loss, done_ + 1,
                             done_ / steps_per_epoch_ + 1, settings_.lr));
   }
-  loss_sum_ += loss;
+  loss_sum_ += loss * static_cast<double>(batch.count);
   right_ += results[1].item<float>();
   ++done_;
   epoch_seconds_ += now() - start;
 }
 
 void TrainingRun::end_epoch() {
-  const auto steps = static_cast<double>(steps_per_epoch_);
-  const double count = steps * static_cast<double>(settings_.batch);
+  const auto count = static_cast<double>(images_.train.count());
   Epoch epoch;
   epoch.number = done_ / steps_per_epoch_;
-  epoch.loss = loss_sum_ / steps;
+  epoch.loss = loss_sum_ / count;
   epoch.accuracy = right_ / count;
   epoch.rate = count / std::max(epoch_seconds_, 1e-9);
   if (images_.validation.count() > 0) {
@@ -209,10 +217,9 @@ bool TrainingRun::train(const Watch& watch) {
     if (watch.step) {
       const std::int64_t in_epoch = (done_ - 1) % steps_per_epoch_ + 1;
       const double each = (now() - start) / static_cast<double>(done_ - first);
-      const double images = static_cast<double>(in_epoch * settings_.batch);
-      watch.step({(done_ - 1) / steps_per_epoch_ + 1, settings_.epochs, in_epoch, steps_per_epoch_,
-                  loss_sum_ / static_cast<double>(in_epoch), right_ / images, images / std::max(epoch_seconds_, 1e-9),
-                  each * static_cast<double>(total - done_)});
+      const auto images = static_cast<double>(std::min(in_epoch * settings_.batch, images_.train.count()));
+      watch.step({(done_ - 1) / steps_per_epoch_ + 1, settings_.epochs, in_epoch, steps_per_epoch_, loss_sum_ / images,
+                  right_ / images, images / std::max(epoch_seconds_, 1e-9), each * static_cast<double>(total - done_)});
     }
     if (done_ % steps_per_epoch_ == 0) {
       end_epoch();

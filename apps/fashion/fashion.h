@@ -92,6 +92,7 @@ class TrainingRun {
 
  private:
   void end_epoch();
+  Step make_step(int threads, int lanes);
   void run_step();
   CheckpointStates states() const;
   Metadata metadata() const;
@@ -104,14 +105,14 @@ class TrainingRun {
   std::optional<Classifier> classifier_;
   std::optional<data::Loader> loader_;
   std::int64_t steps_per_epoch_ = 0, done_ = 0;
-  double loss_sum_ = 0, right_ = 0, epoch_seconds_ = 0;  // of the epoch so far
+  double loss_sum_ = 0, right_ = 0, epoch_seconds_ = 0;  // over the images of the epoch so far
   double seconds_ = 0;
   std::vector<Epoch> history_;
 };
 
 /// The number of lanes a checkpoint's plan had: with it, and on the same SIMD target, a resumed run gives the same
 /// bits.
-int lanes_of(const Metadata& metadata);
+int lanes_of(const Metadata& metadata, const std::string& path);
 
 /// The net of a checkpoint, ready to answer.
 struct Trained {

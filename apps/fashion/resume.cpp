@@ -1,14 +1,19 @@
 // Checkpoints of a training run: what is written besides the states, and nets read back from them.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <sstream>
 
+#include "apps/common/metadata.h"
 #include "apps/fashion/fashion.h"
 #include "windrow/error.h"
 
 namespace wr::apps {
 namespace {
+
+// Pixels are at most 255, and mean and deviation are those of images.
+constexpr double kMostScale = 1e6;
+// Lanes share out memory: more than any machine has cores of is a mistake or worse.
+constexpr std::int64_t kMostLanes = 256;
 
 /// Numbers separated by blanks, lists of them by semicolons: read back exactly.
 std::string print(const std::vector<Epoch>& history) {
@@ -27,47 +32,16 @@ std::vector<std::string> cut(const std::string& text, char separator) {
   return parts;
 }
 
-/// The metadata of a file, with errors that name it.
-class Reader {
- public:
-  Reader(const Metadata& metadata, std::string path) : metadata_(metadata), path_(std::move(path)) {}
-
-  std::string text(const std::string& name) const {
-    const auto found = metadata_.find(name);
-    if (found == metadata_.end()) throw Error(fmt::format("{}: its metadata has no '{}'", path_, name));
-    return found->second;
+std::vector<Epoch> history_of(const MetadataReader& file) {
+  std::vector<Epoch> all;
+  for (const auto& v : file.rows("history", 7)) {
+    Epoch e{static_cast<std::int64_t>(v[0]), v[1], v[2], {}, {}, v[5], v[6]};
+    if (v[3] >= 0) e.validation_loss = v[3];
+    if (v[4] >= 0) e.validation_accuracy = v[4];
+    all.push_back(e);
   }
-  double number(const std::string& name) const { return parsed(name, text(name)); }
-  std::vector<double> numbers(const std::string& name, const std::string& text, std::size_t count) const {
-    std::vector<double> values;
-    for (const std::string& part : cut(text, ' ')) values.push_back(parsed(name, part));
-    if (values.size() != count)
-      throw Error(fmt::format("{}: metadata: {} has {} numbers, expected {}", path_, name, values.size(), count));
-    return values;
-  }
-  std::vector<Epoch> history() const {
-    std::vector<Epoch> all;
-    for (const std::string& part : cut(text("history"), ';')) {
-      const auto v = numbers("history", part, 7);
-      Epoch e{static_cast<std::int64_t>(v[0]), v[1], v[2], {}, {}, v[5], v[6]};
-      if (v[3] >= 0) e.validation_loss = v[3];
-      if (v[4] >= 0) e.validation_accuracy = v[4];
-      all.push_back(e);
-    }
-    return all;
-  }
-
- private:
-  double parsed(const std::string& name, const std::string& text) const {
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size())
-      throw Error(fmt::format("{}: metadata: {} has '{}', expected a number", path_, name, text));
-    return value;
-  }
-  const Metadata& metadata_;
-  std::string path_;
-};
+  return all;
+}
 
 }  // namespace
 
@@ -91,18 +65,28 @@ void TrainingRun::save(const std::string& path) const { save_checkpoint(path, st
 
 void TrainingRun::load(const std::string& path, std::optional<double> lr) {
   const SafetensorsHeader header = read_safetensors_header(path);
-  const Reader file(header.metadata, path);
-  const std::string trained_on = file.text("data_name");
+  const MetadataReader file(header.metadata, path);
+  const std::string& trained_on = file.text("data_name");
   if (trained_on != images_.train.name)
-    throw Error(fmt::format("{}: was trained on {}, the data here are {}", path, trained_on, images_.train.name));
+    throw Error(
+        fmt::format("{}: was trained on {}, the data here are {}", path, printable(trained_on), images_.train.name));
   // Everything is read before anything changes.
-  const auto done = static_cast<std::int64_t>(file.number("step"));
-  const auto so_far = file.numbers("so_far", file.text("so_far"), 4);
-  std::vector<Epoch> history = file.history();
-  const data::LoaderState place = data::parse_loader_state(file.text("loader"));
-  if (done < 0 || static_cast<std::int64_t>(place.epoch) * steps_per_epoch_ + place.next != done)
+  const std::int64_t done = file.whole("step", 0, settings_.epochs * steps_per_epoch_);
+  const auto so_far = file.numbers("so_far", 4);
+  std::vector<Epoch> history = history_of(file);
+  const data::LoaderState place = [&] {
+    try {
+      return data::parse_loader_state(file.text("loader"));
+    } catch (const Error&) {
+      file.refuse("loader", file.text("loader"), "where a loader stands");
+    }
+  }();
+  const auto at = static_cast<std::int64_t>(place.epoch);
+  if (at < 0 || at > settings_.epochs || place.next < 0 || place.next >= steps_per_epoch_ ||
+      at * steps_per_epoch_ + place.next != done)
     throw Error(fmt::format("{}: metadata: step is {}, but the loader is at {}", path, done, to_string(place)));
   load_checkpoint(path, states());
+  expect_finite(path, states());
   loader_->restore(place);
   done_ = done;
   loss_sum_ = so_far[0];
@@ -113,11 +97,8 @@ void TrainingRun::load(const std::string& path, std::optional<double> lr) {
   if (lr) optimiser_->set_lr(*lr);
 }
 
-int lanes_of(const Metadata& metadata) {
-  const double lanes = Reader(metadata, "checkpoint").number("lanes");
-  if (!(lanes >= 1 && lanes <= 1024))
-    throw Error(fmt::format("checkpoint: metadata: lanes is {}, expected 1 to 1024", lanes));
-  return static_cast<int>(lanes);
+int lanes_of(const Metadata& metadata, const std::string& path) {
+  return static_cast<int>(MetadataReader(metadata, path).whole("lanes", 1, kMostLanes));
 }
 
 Trained load_trained(const std::string& path, int threads) {
@@ -135,11 +116,13 @@ Trained load_trained(const std::string& path, int threads) {
     if (spec != state.spec())
       throw Error(fmt::format("{}: {} is {}, the net {} needs {}", path, name, to_string(spec), settings.net,
                               to_string(state.spec())));
+    expect_finite(path, name, found->second);
     State(state).set(found->second);
   }
-  const Reader metadata(file.metadata, path);
+  const MetadataReader metadata(file.metadata, path);
   return {settings, cut(metadata.text("classes"), '|'), metadata.text("data_name"),
-          Classifier(net, static_cast<float>(metadata.number("scale")), static_cast<float>(metadata.number("offset")),
+          Classifier(net, static_cast<float>(metadata.number("scale", -kMostScale, kMostScale)),
+                     static_cast<float>(metadata.number("offset", -kMostScale, kMostScale)),
                      CompileOptions{"eval " + settings.net, threads, 0})};
 }
 

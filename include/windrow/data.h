@@ -124,9 +124,10 @@ struct LoaderOptions {
   std::int64_t batch = 64;
   std::uint64_t seed = 0;
   bool shuffle = true;
-  /// What becomes of examples that do not fill a batch: they sit the epoch out, or the batch is filled up with examples
-  /// from the beginning of the epoch (Batch::count says how many are not repeated).
-  enum class Rest { drop, pad } rest = Rest::drop;
+  /// What becomes of examples that do not fill a batch: they sit the epoch out; or the last batch is a short one, for
+  /// steps that leave the size open, f32(wr::any, 784); or it is filled up with examples from the beginning of the
+  /// epoch (Batch::count says how many are not repeated: what is computed of the others is to be left out).
+  enum class Rest { drop, keep, pad } rest = Rest::drop;
   /// x of u8 or f32 becomes f32: x * scale + offset. 0: 1/255 for u8, 1 for f32. Other types stay as they are.
   float scale = 0;
   float offset = 0;

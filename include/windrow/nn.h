@@ -16,6 +16,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <typeinfo>
 #include <vector>
 
 #include "windrow/tensor.h"
@@ -58,13 +60,20 @@ Initialiser fan_in_uniform();
 Initialiser orthogonal(double gain = 1);
 }  // namespace init
 
+namespace detail {
+/// A type's name as the user wrote it.
+std::string name_of(const std::type_info& type);
+}  // namespace detail
+
 // ---- the interface
 // ---------------------------------------------------------------------------------------------------------
 /// Tensors in, tensor out, with parameters (trained) and buffers (running statistics, random counters).
 /// Their names are paths: "0.w" in a Sequential, "encoder.conv1.b" where modules are named.
 class Module {
  public:
-  virtual ~Module() = default;
+  virtual ~Module();
+  Module(const Module& other);
+  Module& operator=(const Module& other);
   /// In a trace. An error names the caller's line, the layer and the sizes.
   Tensor operator()(const Tensor& x, Mode mode = Mode::train, WINDROW_WHERE) const;
   std::vector<State> parameters() const;
@@ -80,6 +89,10 @@ class Module {
 
  protected:
   Module();
+  /// Registers the parts that have not registered themselves, if there may be some.
+  virtual void find_parts() const {}
+  /// Makes the modules that stand within these bytes parts of this one, in their order.
+  void find_parts_in(const void* begin, std::size_t bytes) const;
   virtual Tensor forward(const Tensor& x, Mode mode, const Where& where) const = 0;
   State parameter(const std::string& name, const Array& initial);
   State buffer(const std::string& name, const State& state);
@@ -92,22 +105,94 @@ class Module {
   void adopt(const std::string& name, std::shared_ptr<const Module> module);
 
  private:
+  friend Array predict(const Module& net, const Array& x, Location where);
+  struct Predictor;
   struct Own {
     std::string name;
     State state;
     bool trained;
   };
+  struct Record;
   struct Child {
     std::string name;
-    std::shared_ptr<const Module> module;
+    std::shared_ptr<const Module> module;  // empty for a member: it is where it is
+    std::shared_ptr<Record> record;
   };
   struct Record {
     std::string path;
     std::vector<Own> own;
     std::vector<Child> children;
+    std::shared_ptr<Predictor> predictor;  // made by predict()
+
+    void rename(const std::string& to);
+    void collect(std::vector<State>& list, bool buffers) const;
+    bool holds(const Record* other) const;
   };
-  void collect(std::vector<State>& list, bool buffers) const;
+  void add_child(Child child) const;
   std::shared_ptr<Record> record_;  // shared by copies
+};
+
+/// What a net says to some rows, in Mode::eval, outside of any trace. Any number of rows: the net is compiled once for
+/// each of the last few shapes.
+///
+///   wr::Array answers = wr::nn::predict(net, rows);
+Array predict(const Module& net, const Array& x, WINDROW_WHERE);
+
+/// A module of one's own. Members that are modules are its parts, by themselves: their parameters are its parameters,
+/// and their paths are their positions, 0, 1, ... in the order they are declared.
+///
+///   struct Block : wr::nn::Net<Block> {
+///     wr::nn::LayerNorm norm{64};
+///     wr::nn::Dense up{64, 256}, down{256, 64};
+///     wr::Tensor operator()(const wr::Tensor& x) const { return x + down(gelu(up(norm(x)))); }
+///   };
+///
+/// The function may take more tensors, or a Mode after the first: (x) or (x, mode) can be part of a Sequential. A
+/// member named by child("up", ...) has that name instead; parameter() and buffer() give it states of its own. Parts in
+/// a container are not members: use Sequential, or List.
+template <class Derived>
+class Net : public Module {
+ public:
+  std::string kind() const override { return detail::name_of(typeid(Derived)); }
+
+ protected:
+  void find_parts() const override { find_parts_in(static_cast<const Derived*>(this), sizeof(Derived)); }
+  Tensor forward(const Tensor& x, Mode mode, const Where& where) const override {
+    const auto& self = static_cast<const Derived&>(*this);
+    if constexpr (std::is_invocable_r_v<Tensor, const Derived&, const Tensor&, Mode>)
+      return self(x, mode);
+    else if constexpr (std::is_invocable_r_v<Tensor, const Derived&, const Tensor&>)
+      return self(x);
+    else
+      fail(where, kind() + ": is not a function of one tensor");
+  }
+};
+
+/// Modules of one kind, as many as it takes: `nn::List<Block> blocks{6, [] { return Block(); }};`
+template <std::derived_from<Module> M>
+class List : public Module {
+ public:
+  List() = default;
+  List(int count, const std::function<M()>& make) {
+    for (int i = 0; i < count; ++i) add(make());
+  }
+  void add(const M& part) { parts_.push_back(child(std::to_string(parts_.size()), part)); }
+  std::size_t size() const { return parts_.size(); }
+  const M& operator[](std::size_t i) const { return parts_.at(i); }
+  auto begin() const { return parts_.begin(); }
+  auto end() const { return parts_.end(); }
+  std::string kind() const override { return "List(" + std::to_string(parts_.size()) + " parts)"; }
+
+ protected:
+  /// One after the other.
+  Tensor forward(const Tensor& x, Mode mode, const Where& where) const override {
+    Tensor y = x;
+    for (const Module& part : parts_) y = part(y, mode, where);
+    return y;
+  }
+
+ private:
+  std::vector<M> parts_;
 };
 
 /// One after the other. Parts are named by their position, or by name: `net.add("conv1", Conv2D(1, 8, 3))`.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,8 +50,11 @@ struct Group {
 class Optimiser {
  public:
   virtual ~Optimiser() = default;
-  /// In a trace: differentiates the loss by the parameters and updates them.
+  /// In a trace: differentiates the loss by the parameters and updates them. Once a trace, as it is one update; several
+  /// steps may share an optimiser, its moments and its count.
   void minimize(const Tensor& loss, const std::vector<State>& parameters, WINDROW_WHERE);
+  /// The same with allow_unused: parameters that no gradient reaches are updated with a gradient of 0.
+  void minimize(const Tensor& loss, const std::vector<State>& parameters, Unused unused, WINDROW_WHERE);
   /// In a trace: updates the parameters by gradients the caller has. They are clipped as the options say.
   void apply(const std::vector<State>& parameters, const std::vector<Tensor>& gradients, WINDROW_WHERE);
   /// Before the trace. Returns the group's number, for set_lr; group 0 is every parameter in no other one.
@@ -99,6 +103,7 @@ class Optimiser {
     State state;
   };
   const Members& group_of(const State& parameter) const;
+  void expect_trace(const char* what, Location where) const;
 
   std::string name_;
   Clip clip_;
@@ -106,6 +111,7 @@ class Optimiser {
   State count_;  // f64: 1 - beta2^t needs the digits
   std::vector<Members> groups_;
   std::vector<Memory> memories_;
+  std::weak_ptr<ir::Graph> applied_in_;  // the trace it was last part of
 };
 
 /// Stochastic gradient descent. v = momentum v + g; p -= lr v, or with Nesterov p -= lr (g + momentum v).

@@ -1,9 +1,18 @@
 // Step: a traced function compiled once into a static plan. Running it allocates nothing and interprets nothing.
+//
+// Open sizes. With f32(wr::any, 784) the step keeps a plan a shape: the first run on arguments of a new shape traces
+// the function again and compiles a plan (milliseconds), later ones allocate nothing. It keeps CompileOptions::plans of
+// them; the one that was not used for longest goes. All of them share the states, and each gives the bits of a step
+// compiled for its shape alone. The function is kept, so what it refers to must live as long as the step.
+//
+// Threads. Runs of one step, of steps that share a State, and reading or setting such a State wait for one another.
+// Results belong to the step: where two threads run the same one, each may see the other's.
 #pragma once
 
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -32,6 +41,12 @@ struct CompileOptions {
   /// Times the few plans that are estimated to be fastest, on memory of its own, and takes the fastest; remembered for
   /// the next compilation of the same step on the same machine. Off, WINDROW_TUNE=1 does the same for a whole program.
   bool tune = false;
+  /// How many plans a step with open sizes keeps.
+  int plans = 8;
+  /// After each run, results and states must be finite, and before it, arguments that are indices in range: otherwise
+  /// an Error names the first op (and row) that is to blame, and the states are as they were. It costs a copy of the
+  /// states. Unset: as WINDROW_CHECK says (1 or 0), else debug builds of the library check steps that update states.
+  std::optional<bool> check = {};
 };
 
 /// Sizes and times of a plan, for tables and tests.
@@ -41,30 +56,48 @@ struct StepFacts {
   double compile_ms = 0;
   std::size_t scratch_bytes = 0, partial_bytes = 0, arena_bytes = 0, state_bytes = 0;
   std::size_t lower_bound_bytes = 0;  // of scratch and arena
+  std::vector<Spec> arguments;        // what the plan is for
   std::size_t peak_bytes() const {
     return scratch_bytes * static_cast<std::size_t>(lanes) + partial_bytes * static_cast<std::size_t>(lanes) +
            arena_bytes;
   }
 };
 
+/// What compile() traces.
+using TracedFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
+
 class Step {
  public:
   /// Results of one run. They belong to the step and change with its next run; copy what is to be kept.
   class Results {
    public:
-    explicit Results(const std::vector<Array>& arrays) : arrays_(arrays) {}
-    const Array& operator[](std::size_t i) const { return arrays_.at(i); }
+    Results(const std::vector<Array>& arrays, Location where) : arrays_(arrays), where_(where) {}
+    const Array& operator[](std::size_t i) const {
+      if (i >= arrays_.size()) none(i);
+      return arrays_[i];
+    }
     std::size_t size() const { return arrays_.size(); }
-    operator Array() const { return arrays_.at(0).clone(); }  // NOLINT(google-explicit-constructor)
+    operator Array() const { return (*this)[0].clone(where_); }  // NOLINT(google-explicit-constructor)
     /// The first result, which must have one element.
     operator float() const { return static_cast<float>(number()); }  // NOLINT(google-explicit-constructor)
     operator double() const { return number(); }                     // NOLINT(google-explicit-constructor)
 
    private:
+    [[noreturn]] void none(std::size_t i) const;
     double number() const;
     const std::vector<Array>& arrays_;
+    Location where_;  // of the run
+  };
+  /// What a step is run on: an array, or the first result of another step. Remembers the caller's line.
+  class Argument {
+   public:
+    Argument(const Array& a, Location at = Location::current()) : array(&a), where(at) {}       // NOLINT
+    Argument(const Results& r, Location at = Location::current()) : array(&r[0]), where(at) {}  // NOLINT
+    const Array* array;
+    Location where;
   };
 
+  /// Not to be run: what compile() gives is to be moved here first.
   Step();
   Step(Step&&) noexcept;
   Step& operator=(Step&&) noexcept;
@@ -72,38 +105,53 @@ class Step {
 
   /// Runs the step on its arguments. Shapes and types are checked; arrays must be contiguous.
   template <class... Arrays>
-  requires(std::is_convertible_v<const Arrays&, const Array&>&&...) Results operator()(const Arrays&... arguments) {
-    const std::array<const Array*, sizeof...(Arrays)> list{&static_cast<const Array&>(arguments)...};
-    return run(list);
+  requires(std::is_convertible_v<const Arrays&, Argument>&&...) Results operator()(const Argument& first,
+                                                                                   const Arrays&... rest) {
+    const std::array<const Array*, 1 + sizeof...(Arrays)> list{first.array, Argument(rest, first.where).array...};
+    return run(list, first.where);
   }
-  Results run(std::span<const Array* const> arguments);
+  Results operator()(Location where = Location::current()) { return run({}, where); }
+  Results run(std::span<const Array* const> arguments, Location where = Location::current());
   /// Runs once more on the arguments of the last run.
-  Results again();
+  Results again(Location where = Location::current());
+  /// Makes the plan for arguments of these types now, not in the first run that needs it: for steps with open sizes.
+  void prepare(const std::vector<Spec>& arguments, Location where = Location::current());
 
-  const Array& output(std::size_t i) const;
+  const Array& output(std::size_t i, Location where = Location::current()) const;
   int threads() const;
+  /// At most 1024, of which a run takes no more than its plan has lanes.
   void set_threads(int threads, Location where = Location::current());
+  /// Of the plan that ran last; of none (no lanes) while a step with open sizes has not run.
   const StepFacts& facts() const;
+  /// Of all its plans, the one used last first.
+  std::vector<StepFacts> plans() const;
   /// Writes down where the time of the runs to come goes (it costs less than 2 %), from nothing; or stops and forgets.
   void profile(bool on);
-  /// What has been found so far. Throws Error if profiling is off.
+  /// What has been found so far about the plan that ran last. Throws Error if profiling is off.
   Profile profile() const;
-  /// The plan, for people: regions, strips, kernels, bytes, FLOPs, barriers, memory.
+  /// The plan, for people: regions, strips, kernels, bytes, FLOPs, barriers, memory. All of them where sizes are open.
   std::string describe() const;
-  /// The optimised graph as text.
+  /// The optimised graph as text, of the plan that ran last.
   std::string graph() const;
 
   struct Inside;
   explicit Step(std::unique_ptr<Inside> inside);
-  Inside& inside() { return *inside_; }
+  /// The plan that ran last.
+  Inside& inside() const;
 
  private:
-  std::unique_ptr<Inside> inside_;
+  friend Step compile(const TracedFunction& fn, const std::vector<Spec>& specs, const CompileOptions& options,
+                      Location where);
+  struct Plans;
+  explicit Step(std::unique_ptr<Plans> plans);
+  Plans& compiled(Location where) const;
+
+  std::unique_ptr<Plans> plans_;
 };
 
-/// Traces fn once on tensors of the given types and compiles what it did.
-Step compile(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn, const std::vector<Spec>& specs,
-             const CompileOptions& options = {}, Location where = Location::current());
+/// Traces fn once on tensors of the given types and compiles what it did; with open sizes, once a shape when it runs.
+Step compile(const TracedFunction& fn, const std::vector<Spec>& specs, const CompileOptions& options = {},
+             Location where = Location::current());
 
 namespace detail {
 
@@ -153,16 +201,37 @@ class StepFunction {
   requires(!std::is_same_v<std::remove_cvref_t<Fn>, StepFunction> && detail::parameters<Fn>() >= 0)
       StepFunction(Fn&& fn,  // NOLINT(google-explicit-constructor)
                    Location where = Location::current())
-      : parameters_(detail::parameters<Fn>()), where_(where), call_([&fn](const std::vector<Tensor>& arguments) {
-          return detail::call(fn, arguments, std::make_index_sequence<detail::parameters<Fn>()>{});
-        }) {}
+      : parameters_(detail::parameters<Fn>()),
+        where_(where),
+        call_(refer(fn)),
+        keep_([&fn] { return keep(std::forward<Fn>(fn)); }) {}
 
   Step compiled(const std::vector<Spec>& specs, const CompileOptions& options) const;
 
  private:
+  template <class Fn>
+  static TracedFunction refer(Fn& fn) {
+    return [&fn](const std::vector<Tensor>& arguments) {
+      return detail::call(fn, arguments, std::make_index_sequence<detail::parameters<Fn>()>{});
+    };
+  }
+  /// Moved or copied into the step, which will trace it again; only referred to if it can be neither.
+  template <class Fn>
+  static TracedFunction keep(Fn&& fn) {
+    using Own = std::decay_t<Fn>;
+    if constexpr (std::is_constructible_v<Own, Fn&&>) {
+      return [own = std::make_shared<Own>(std::forward<Fn>(fn))](const std::vector<Tensor>& arguments) {
+        return detail::call(*own, arguments, std::make_index_sequence<detail::parameters<Own>()>{});
+      };
+    } else {
+      return refer(fn);
+    }
+  }
+
   int parameters_;
   Location where_;
-  std::function<std::vector<Tensor>(const std::vector<Tensor>&)> call_;
+  TracedFunction call_;                   // good while compile() runs
+  std::function<TracedFunction()> keep_;  // the same, good for as long as it is kept
 };
 
 /// compile([&](Tensor x, Tensor y) { ...; return loss; }, wr::f32(64, 784), wr::i32(64))

@@ -32,7 +32,10 @@ class Tensor {
   Tensor(const State& state, Where where = Where::current());  // NOLINT(google-explicit-constructor)
   Tensor(std::shared_ptr<ir::Graph> graph, int node) : graph_(std::move(graph)), node_(node) {}
 
-  explicit operator bool() const { return graph_ != nullptr; }
+  /// Made by Tensor(): no value of any trace.
+  bool empty() const { return graph_ == nullptr; }
+  // While it is traced a tensor has no value to decide by, so `if (x > 0)` must not compile.
+  explicit operator bool() const = delete;  // choose element by element: wr::where(condition, yes, no)
   const Spec& spec() const;
   const Shape& shape() const { return spec().shape; }
   DType dtype() const { return spec().dtype; }
@@ -47,8 +50,11 @@ class Tensor {
   int node_ = -1;
 };
 
+/// Whether this thread is tracing a step: ops on tensors add to it, states may be assigned.
+bool tracing();
+
 /// Memory that lives from step to step: parameters, optimiser moments, counters. Steps compiled with the same State
-/// share it.
+/// share it, and their runs wait for one another.
 class State {
  public:
   State() = default;
@@ -293,9 +299,14 @@ Tensor huber(const Tensor& prediction, const Tensor& target, double delta = 1, W
 
 // ---- gradients and control
 // -------------------------------------------------------------------------------------------------
+/// What becomes of a tensor that no gradient reaches, because the loss does not depend on it, or only through ops that
+/// have none (argmax, round, comparisons, stop_gradient): an Error that names what is in the way, or zeros.
+enum class Unused : bool { refuse = false, allow = true };
+inline constexpr Unused allow_unused = Unused::allow;
 /// d loss / d each of wrt; loss must have one element. The results are tensors like any other: gradients of gradients
 /// work.
 std::vector<Tensor> grad(const Tensor& loss, const std::vector<Tensor>& wrt, WINDROW_WHERE);
+std::vector<Tensor> grad(const Tensor& loss, const std::vector<Tensor>& wrt, Unused unused, WINDROW_WHERE);
 Tensor stop_gradient(const Tensor& x, WINDROW_WHERE);
 /// What a custom op's gradient is made of: its arguments x, its value y and g = d loss / d y. The result is
 /// d loss / d each argument; an empty Tensor where none flows.

@@ -60,7 +60,7 @@ void bind_optimiser(nb::module_& n) {
       .def(
           "minimize",
           [](optim::Optimiser& o, const Tensor& loss, nb::handle parameters) {
-            o.minimize(loss, states_from(parameters), here());
+            o.minimize(loss, states_from(parameters), wr::allow_unused, here());
           },
           "loss"_a, "parameters"_a, "In a trace: differentiates the loss by the parameters and updates them.")
       .def(

@@ -103,7 +103,7 @@ void bind_tensor_class(nb::module_& m) {
       .def("__array__",
            [](const Tensor&, const nb::args&, const nb::kwargs&) -> nb::object { no_value("numpy.asarray(tensor)"); })
       .def("__repr__",
-           [](const Tensor& t) { return "Tensor(" + (t ? to_string(t.spec()) : std::string("empty")) + ")"; });
+           [](const Tensor& t) { return "Tensor(" + (t.empty() ? std::string("empty") : to_string(t.spec())) + ")"; });
 }
 
 void bind_state(nb::module_& m) {
@@ -213,7 +213,7 @@ void bind_control(nb::module_& m) {
       [](const Tensor& loss, nb::handle wrt) -> nb::object {
         const Location where = here();
         const bool one = nb::isinstance<Tensor>(wrt) || nb::isinstance<State>(wrt);
-        std::vector<Tensor> g = wr::grad(loss, tensors_from(wrt, where), where);
+        std::vector<Tensor> g = wr::grad(loss, tensors_from(wrt, where), wr::allow_unused, where);
         return one ? nb::cast(g[0]) : nb::cast(g);
       },
       "loss"_a, "wrt"_a,

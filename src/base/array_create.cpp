@@ -4,6 +4,7 @@
 
 #include "array_walk.h"
 #include "buffer.h"
+#include "host.h"
 #include "windrow/array.h"
 #include "windrow/error.h"
 
@@ -30,6 +31,17 @@ std::size_t checked_bytes(std::string_view op, const Shape& shape, DType dtype, 
   return static_cast<std::size_t>(count) * size_of(dtype);
 }
 
+/// The system promises more than it has, and ends the process when it is asked to keep its word. So what is large is
+/// compared with what is free before a page is touched.
+void expect_memory(std::string_view op, const Shape& shape, DType dtype, std::size_t bytes, Location where) {
+  constexpr std::size_t kLarge = std::size_t{256} << 20;
+  if (bytes < kLarge) return;
+  const auto have = static_cast<std::uint64_t>(memory_available());
+  if (have == 0 || bytes <= have) return;
+  fail(where, std::string(op) + ": no memory for " + to_string(shape) + " of " + std::string(name_of(dtype)) + ": " +
+                  std::to_string(bytes >> 20) + " MB, " + std::to_string(have >> 20) + " MB are free");
+}
+
 detail::Buffer* checked_buffer(detail::Buffer* buffer, std::string_view op, const Shape& shape, DType dtype,
                                std::size_t bytes, Location where) {
   if (!buffer) {
@@ -43,6 +55,7 @@ detail::Buffer* checked_buffer(detail::Buffer* buffer, std::string_view op, cons
 
 Array Array::make(std::string_view op, const Shape& shape, DType dtype, const Where& where) {
   const std::size_t bytes = checked_bytes(op, shape, dtype, where);
+  expect_memory(op, shape, dtype, bytes, where);
   detail::Buffer* buffer = nullptr;
   if (bytes > 0) buffer = checked_buffer(detail::allocate(bytes), op, shape, dtype, bytes, where);
   return Array(Layout::contiguous(shape), dtype, buffer, false);

@@ -2,18 +2,24 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "windrow/error.h"
 #include "windrow/files.h"
@@ -57,10 +63,60 @@ int open_descriptor(const std::string& path, int flags, mode_t mode, int& descri
   return outcome([&] { return descriptor = ::open(path.c_str(), flags | O_CLOEXEC, mode); });
 }
 
-/// What `path` stands for when symbolic links are followed; `path` itself where nothing is there yet.
-std::string followed(const std::string& path) {
-  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
-  return real ? std::string(real.get()) : path;
+/// What `path` stands for when symbolic links are followed, also those to a file that is not there yet.
+std::string followed(std::string path) {
+  constexpr int kMostLinks = 40;  // as the system has it
+  for (int links = 0; links < kMostLinks; ++links) {
+    const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
+    if (real) return real.get();
+    std::error_code error;
+    const std::filesystem::path target = std::filesystem::read_symlink(path, error);
+    if (error) {  // nothing there yet
+      const std::filesystem::path whole = std::filesystem::weakly_canonical(path, error);
+      return error ? path : whole.string();
+    }
+    path = (std::filesystem::path(path).parent_path() / target).string();
+  }
+  throw Error(path + ": too many symbolic links, one after the other");
+}
+
+std::string random_hex() {
+  std::uint64_t bits = 0;
+  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits)
+    bits = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(bits));
+  return text;
+}
+
+// A temporary file is called TARGET.tmp-PID-RANDOM: nobody can put something in its way, and who finds one knows
+// whether its writer is still at work.
+constexpr std::string_view kTemporary = ".tmp-";
+
+/// Whether a file's name is that of a temporary one for `target` whose writer no longer exists.
+bool is_leftover(const std::string& name, const std::string& target) {
+  if (!name.starts_with(target + std::string(kTemporary))) return false;
+  const char* at = name.data() + target.size() + kTemporary.size();
+  const char* const last = name.data() + name.size();
+  int pid = 0;
+  const auto [stop, problem] = std::from_chars(at, last, pid);
+  if (problem != std::errc() || pid <= 0 || last - stop != 17 || *stop != '-') return false;
+  if (std::any_of(stop + 1, last, [](char c) { return !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')); }))
+    return false;
+  return ::kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+/// Removes what writers of this file left behind when they were killed.
+void remove_leftovers(const std::string& target) {
+  const std::filesystem::path path(target);
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    struct stat facts {};
+    if (is_leftover(it->path().filename().string(), path.filename().string()) &&
+        ::lstat(it->path().c_str(), &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_uid == ::geteuid())
+      ::unlink(it->path().c_str());
+  }
 }
 
 }  // namespace
@@ -123,20 +179,28 @@ void Source::refuse(std::uint64_t offset, const std::string& reason) const {
 // ---- writing ----
 
 FileWriter::FileWriter(const std::string& path) : name_(path), target_(followed(path)) {
-  static std::atomic<unsigned> counter{0};
   mode_t mode = 0666;
   struct stat facts {};
   const bool replaces = ::stat(target_.c_str(), &facts) == 0;
+  buffer_.reserve(kWriteBuffer);
+  int error = injected(FileOperation::create, name_);
+  if (replaces && (S_ISCHR(facts.st_mode) || S_ISFIFO(facts.st_mode))) {
+    // Renaming over a terminal, a pipe or /dev/null would take it away from its owner: it is written to.
+    if (!error) error = open_descriptor(target_, O_WRONLY | O_NOCTTY, 0, descriptor_);
+    if (error) fail_on(name_, "open", error);
+    return;
+  }
   if (replaces) {
-    // Renaming over a device or a folder would take it away from its owner.
     if (!S_ISREG(facts.st_mode)) throw Error(path + ": is not a regular file");
     mode = facts.st_mode & 07777;
   }
-  buffer_.reserve(kWriteBuffer);
-  temporary_ = target_ + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(counter++);
-  int error = injected(FileOperation::create, name_);
+  remove_leftovers(target_);
+  temporary_ = target_ + std::string(kTemporary) + std::to_string(::getpid()) + "-" + random_hex();
   if (!error) error = open_descriptor(temporary_, O_WRONLY | O_CREAT | O_EXCL, mode, descriptor_);
-  if (error) fail_on(name_, "create", error);
+  if (error) {
+    temporary_.clear();  // not ours
+    fail_on(name_, "create", error);
+  }
   if (replaces)
     static_cast<void>(::fchmod(descriptor_, mode));  // past the umask; a file system without modes may refuse
 }
@@ -176,6 +240,10 @@ void FileWriter::write_through(std::span<const std::uint8_t> bytes) {
 
 void FileWriter::commit() {
   flush();
+  if (temporary_.empty()) {  // a device has nothing to be brought to a disk or renamed
+    const int closed = ::close(std::exchange(descriptor_, -1)) == 0 || errno == EINTR ? 0 : errno;
+    return attempt(closed, "close", name_);
+  }
   attempt(injected(FileOperation::sync, name_), "fsync", name_);
   attempt(outcome([&] { return ::fsync(descriptor_); }), "fsync", name_);
   attempt(injected(FileOperation::close, name_), "close", name_);
@@ -202,10 +270,40 @@ void FileWriter::sync_folder() const {
   if (error && error != EINVAL && error != ENOTSUP) fail_on(name_, "fsync of the folder", error);
 }
 
+std::string read_file(const std::string& path, std::uint64_t most) {
+  const Source file = Source::open(path);
+  if (file.size() > most)
+    throw Error(path + ": has " + std::to_string(file.size()) + " bytes, more than the " + std::to_string(most) +
+                " that are read");
+  std::string bytes(static_cast<std::size_t>(file.size()), '\0');
+  file.read(0, std::span(reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()));
+  return bytes;
+}
+
 void write_file(const std::string& path, std::string_view bytes) {
   FileWriter file(path);
   file.write(bytes);
   file.commit();
+}
+
+void try_outputs(std::span<const Output> outputs) {
+  std::vector<std::pair<std::string, const Output*>> seen;
+  for (const Output& output : outputs) {
+    if (output.path.empty()) continue;
+    try {
+      const FileWriter probe(output.path);
+      static_cast<void>(probe);
+    } catch (const Error& error) {
+      throw Error(output.option + " " + error.what());
+    }
+    const std::string target = followed(output.path);
+    struct stat facts {};
+    const bool device = ::stat(target.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode);
+    for (const auto& [other, first] : seen)
+      if (other == target && !device)
+        throw Error(output.option + " " + output.path + ": is what " + first->option + " writes to as well");
+    seen.emplace_back(target, &output);
+  }
 }
 
 // ---- faults ----

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "windrow/files.h"
+
 namespace wr {
 
 /// Bytes that an enemy may have written: a file, or memory that stands for one. Readers check every size they find
@@ -38,8 +40,10 @@ class Source {
   const std::uint8_t* memory_ = nullptr;
 };
 
-/// A file that appears under its name complete or not at all. Bytes go to a temporary file in the same folder; commit()
-/// brings them to the disk and puts the file in the place of the old one. Without commit nothing is left behind.
+/// A file that appears under its name complete or not at all. Bytes go to a temporary file in the same folder, under a
+/// name that cannot be foreseen; commit() brings them to the disk and puts the file in the place of the old one.
+/// Without commit nothing is left behind, and what writers left that were killed is cleaned up. Symbolic links are
+/// followed; what is a terminal, a pipe or a device is written to.
 class FileWriter {
  public:
   explicit FileWriter(const std::string& path);

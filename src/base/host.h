@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "windrow/error.h"
+
 namespace wr {
 
 struct Host {
@@ -22,6 +24,12 @@ struct Host {
 
 /// Detected when first asked for, then fixed.
 const Host& host();
+
+/// Something needs more memory than there is; said before any of it is touched.
+class NoMemory : public Error {
+ public:
+  using Error::Error;
+};
 
 /// Bytes that can be allocated now without swapping; 0: unknown.
 std::int64_t memory_available();

@@ -25,7 +25,20 @@ std::string to_string(const Dims& dims) {
   return s + "]";
 }
 
-std::string to_string(const Spec& spec) { return std::string(name_of(spec.dtype)) + to_string(spec.shape); }
+std::string to_string(const Spec& spec) {
+  std::string s(name_of(spec.dtype));
+  for (int i = 0; i < spec.shape.rank(); ++i) {
+    const std::int64_t size = spec.shape[i];
+    s += i ? "," : "[";
+    if (!is_open(size))
+      s += std::to_string(size);
+    else if (size == any.code)
+      s += "any";
+    else
+      s += static_cast<char>(size - any('\0').code);
+  }
+  return s + (spec.shape.empty() ? "[]" : "]");
+}
 
 Strides contiguous_strides(const Shape& shape) {
   Strides strides(shape.rank(), 1);

@@ -27,7 +27,7 @@ LoaderOptions checked(const LoaderOptions& options, std::int64_t examples) {
   if (examples < 1) throw Error("loader: there are no examples");
   if (options.rest == LoaderOptions::Rest::drop && examples < options.batch) {
     throw Error("loader: " + std::to_string(examples) + " examples do not fill one batch of " +
-                std::to_string(options.batch) + "; Rest::pad would repeat some");
+                std::to_string(options.batch) + "; Rest::keep gives short batches");
   }
   return options;
 }
@@ -38,21 +38,35 @@ struct Loader::Inside {
   Inside(std::int64_t count, const Spec& x, const Spec& y, FillBatch function, const LoaderOptions& wanted)
       : options(checked(wanted, count)),
         examples(count),
-        per_epoch(options.rest == LoaderOptions::Rest::pad ? (count + options.batch - 1) / options.batch
-                                                           : count / options.batch),
+        per_epoch(options.rest == LoaderOptions::Rest::drop ? count / options.batch
+                                                            : (count + options.batch - 1) / options.batch),
+        short_rows(options.rest == LoaderOptions::Rest::keep ? count % options.batch : 0),
         spec_x(x),
         spec_y(y),
         fill(std::move(function)),
         order(static_cast<std::size_t>(count)),
         rows(static_cast<std::size_t>(options.batch)),
         slots(static_cast<std::size_t>(options.ahead) + 1),
+        short_slots(short_rows > 0 ? slots.size() : 0),
         seed(options.seed) {
-    for (Batch& slot : slots) {
-      slot.x = Array::zeros(spec_x.shape, spec_x.dtype);
-      slot.y = Array::zeros(spec_y.shape, spec_y.dtype);
-    }
+    for (Batch& slot : slots) make_room(slot, options.batch);
+    for (Batch& slot : short_slots) make_room(slot, short_rows);
   }
   ~Inside() { stop(); }
+
+  void make_room(Batch& slot, std::int64_t count) const {
+    slot.x = Array::zeros(with_rows(spec_x, count).shape, spec_x.dtype);
+    slot.y = Array::zeros(with_rows(spec_y, count).shape, spec_y.dtype);
+  }
+  static Spec with_rows(Spec spec, std::int64_t count) {
+    spec.shape[0] = count;
+    return spec;
+  }
+
+  /// Where a batch of an epoch stands in a place of the ring.
+  Batch& at(std::size_t place, std::int64_t batch_index) {
+    return short_rows > 0 && batch_index + 1 == per_epoch ? short_slots[place] : slots[place];
+  }
 
   /// Fills a batch; only one thread at a time does.
   void prepare(Batch& batch, std::uint64_t epoch, std::int64_t index) {
@@ -63,13 +77,15 @@ struct Loader::Inside {
       order_epoch = epoch;
     }
     const std::int64_t first = index * options.batch;
-    for (std::int64_t i = 0; i < options.batch; ++i)
-      rows[static_cast<std::size_t>(i)] = order[static_cast<std::size_t>((first + i) % examples)];
     batch.count = std::min(options.batch, examples - first);
+    const std::int64_t filled = short_rows > 0 ? batch.count : options.batch;
+    for (std::int64_t i = 0; i < filled; ++i)
+      rows[static_cast<std::size_t>(i)] = order[static_cast<std::size_t>((first + i) % examples)];
     batch.epoch = epoch;
     batch.index = index;
-    fill({rows, seed, epoch}, batch);
-    if (Spec{batch.x.dtype(), batch.x.shape()} != spec_x || Spec{batch.y.dtype(), batch.y.shape()} != spec_y) {
+    fill({std::span(rows).first(static_cast<std::size_t>(filled)), seed, epoch}, batch);
+    if (Spec{batch.x.dtype(), batch.x.shape()} != with_rows(spec_x, filled) ||
+        Spec{batch.y.dtype(), batch.y.shape()} != with_rows(spec_y, filled)) {
       throw Error("loader: the function that fills batches changed their shape or type");
     }
   }
@@ -98,7 +114,7 @@ struct Loader::Inside {
         if (stopping) return;
       }
       try {
-        prepare(slots[produced % slots.size()], at_epoch, at_index);
+        prepare(at(produced % slots.size(), at_index), at_epoch, at_index);
       } catch (...) {
         const std::lock_guard lock(mutex);
         failure = std::current_exception();
@@ -124,8 +140,9 @@ struct Loader::Inside {
   }
 
   Batch& next() {
-    Batch* batch = slots.data();
+    Batch* batch = nullptr;
     if (options.ahead == 0) {
+      batch = &at(0, index);
       prepare(*batch, epoch, index);
     } else {
       if (!thread.joinable()) start();
@@ -136,7 +153,7 @@ struct Loader::Inside {
       }
       ready.wait(lock, [&] { return produced > taken || failure; });
       if (produced == taken) std::rethrow_exception(failure);
-      batch = &slots[taken++ % slots.size()];
+      batch = &at(taken++ % slots.size(), index);
     }
     advance(epoch, index);
     return *batch;
@@ -154,13 +171,15 @@ struct Loader::Inside {
 
   LoaderOptions options;
   std::int64_t examples, per_epoch;
+  std::int64_t short_rows;  // of the last batch of an epoch, where it is a short one
   Spec spec_x, spec_y;
   FillBatch fill;
   // The loading side's own.
   std::vector<std::int64_t> order, rows;
   std::uint64_t order_epoch = 0;
   bool ordered = false;
-  std::vector<Batch> slots;
+  std::vector<Batch> slots,
+      short_slots;  // the ring; each place has room for a full and, where there is one, a short batch
   // The caller's own: where the next batch stands.
   std::uint64_t seed, epoch = 0;
   std::int64_t index = 0;

@@ -27,6 +27,18 @@ std::size_t hash_of(const Node& node) {
   return h;
 }
 
+/// Whether sizes and offsets within a value can be counted at all.
+bool fits_memory(const Spec& spec) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 48;  // what addresses reach
+  if (spec.shape.contains(0)) return true;
+  auto bytes = static_cast<std::int64_t>(size_of(spec.dtype));
+  for (auto n : spec.shape) {
+    if (bytes > kMost / n) return false;
+    bytes *= n;
+  }
+  return true;
+}
+
 bool same_value(const std::shared_ptr<const Array>& a, const std::shared_ptr<const Array>& b) {
   if (a == b) return true;
   return a && b && a->dtype() == b->dtype() && a->shape() == b->shape() && identical(*a, *b);
@@ -43,7 +55,9 @@ Variable::Variable(std::string n, const Array& initial)
     : name(std::move(n)),
       spec{initial.dtype(), initial.shape()},
       value(initial.clone().window()),
-      memory(detail::ArrayAccess::write_shared(value)) {}
+      memory(detail::ArrayAccess::write_shared(value)),
+      turn(std::make_shared<Turn>()),
+      made_in(traced) {}
 
 int Graph::intern(Node node) {
   const std::size_t h = hash_of(node);
@@ -66,6 +80,9 @@ int Graph::add(Op op, std::vector<int> ids, Attrs attrs, Location where) {
   } catch (const Error& error) {
     fail(gradient_of ? *gradient_of : where, std::string(definition(op).name) + ": " + error.what());
   }
+  if (!fits_memory(node.spec))
+    fail(gradient_of ? *gradient_of : where, std::string(definition(op).name) + ": a result of " +
+                                                 to_string(node.spec) + " has more elements than any memory");
   node.where = gradient_of ? *gradient_of : where;
   node.gradient = gradient_of != nullptr;
   node.scope = scope;
@@ -76,6 +93,7 @@ int Graph::add(Op op, std::vector<int> ids, Attrs attrs, Location where) {
 int Graph::add_input(const Spec& spec, Location where) {
   for (auto n : spec.shape)
     if (n < 0) fail(where, "input: negative size in " + to_string(spec));
+  if (!fits_memory(spec)) fail(where, "input: " + to_string(spec) + " has more elements than any memory");
   Node node;
   node.op = Op::input;
   node.spec = spec;
@@ -213,6 +231,8 @@ std::shared_ptr<Graph> current_graph() {
   return graph;
 }
 
+bool tracing() { return traced != nullptr; }
+
 TraceScope::TraceScope(std::shared_ptr<Graph> graph) : previous_(std::move(traced)) { traced = std::move(graph); }
 TraceScope::~TraceScope() { traced = std::move(previous_); }
 
@@ -220,7 +240,7 @@ Tensor apply(Op op, const std::vector<Tensor>& inputs, Attrs attrs, Location whe
   std::shared_ptr<Graph> graph;
   std::vector<int> ids;
   for (const Tensor& t : inputs) {
-    if (!t) fail(where, std::string(definition(op).name) + ": an operand is an empty Tensor");
+    if (t.empty()) fail(where, std::string(definition(op).name) + ": an operand is an empty Tensor");
     if (graph && t.graph() != graph)
       fail(where,
            std::string(definition(op).name) +

@@ -8,11 +8,14 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/turn.h"
 #include "ir/op.h"
 #include "windrow/array.h"
 #include "windrow/location.h"
 
 namespace wr::ir {
+
+class Graph;
 
 /// Memory of a State: shared by every step compiled with it. It never moves, so that plans can hold its address.
 struct Variable {
@@ -21,6 +24,8 @@ struct Variable {
   Spec spec;
   Array value;
   void* memory;
+  std::shared_ptr<Turn> turn;          // to be had by whoever reads or writes the memory
+  std::weak_ptr<const Graph> made_in;  // the trace it was made in, if any
 };
 
 class Node {
@@ -83,6 +88,8 @@ class Graph : public std::enable_shared_from_this<Graph> {
 
 /// The graph that ops called now add to: the innermost trace, else one that lives as long as a tensor refers to it.
 std::shared_ptr<Graph> current_graph();
+/// Whether this thread is in a trace.
+bool tracing();
 /// Makes a graph the current one for this thread while it lives.
 class TraceScope {
  public:

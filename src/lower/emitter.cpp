@@ -115,9 +115,13 @@ std::vector<CallList> Emitter::finish(std::size_t reserved, Memory& memory) {
   const plan::MemoryUse use = plan::assign_offsets(lifetimes);
   memory.bytes = std::max(memory.bytes, reserved + use.bytes);
   memory.lower_bound = std::max(memory.lower_bound, reserved + use.lower_bound);
-  for (const plan::Lifetime& l : lifetimes)
-    for (int now = l.begin; now <= l.end; ++now)
-      calls_[static_cast<std::size_t>(now)].cost.live_bytes += static_cast<std::int64_t>(l.bytes);
+  std::vector<std::int64_t> change(calls_.size() + 1, 0);  // of the bytes in use, at each call
+  for (const plan::Lifetime& l : lifetimes) {
+    change[static_cast<std::size_t>(l.begin)] += static_cast<std::int64_t>(l.bytes);
+    change[static_cast<std::size_t>(l.end) + 1] -= static_cast<std::int64_t>(l.bytes);
+  }
+  std::int64_t live = 0;
+  for (std::size_t now = 0; now < calls_.size(); ++now) calls_[now].cost.live_bytes += live += change[now];
   std::vector<CallList> lists(std::max<std::size_t>(lists_.size(), 1));
   for (std::size_t now = 0, list = 0; now < calls_.size(); ++now) {
     while (list + 1 < lists_.size() && lists_[list + 1] <= static_cast<int>(now)) ++list;

@@ -69,13 +69,14 @@ class Builder {
   /// Values read outside their strips: in the state or output they are for, or in the arena while they are needed.
   void place_whole_values() {
     std::vector<int> last(static_cast<std::size_t>(g_.size()), -1);
+    const std::vector<int> shared = last_shared();
     for (int id = g_.size() - 1; id >= 0; --id) {
       const auto& place = s_.place[static_cast<std::size_t>(id)];
       const int used =
           place.home == Home::view || ir::is_view(g_[id].op) ? last[static_cast<std::size_t>(id)] : place.phase;
       for (int in : g_[id].inputs)
         last[static_cast<std::size_t>(in)] =
-            std::max(last[static_cast<std::size_t>(in)], std::max(used, last_shared(id)));
+            std::max({last[static_cast<std::size_t>(in)], used, shared[static_cast<std::size_t>(id)]});
     }
     const int end = static_cast<int>(s_.phases.size());
     for (const auto& c : s_.commits) extend(c.node, end, last);
@@ -102,10 +103,11 @@ class Builder {
                                    g_[nodes[i]].spec.shape);
   }
 
-  int last_shared(int id) {
-    int last = -1;
+  /// The last phase in which each lane computes a node for itself, by node; -1 for none.
+  std::vector<int> last_shared() const {
+    std::vector<int> last(static_cast<std::size_t>(g_.size()), -1);
     for (std::size_t p = 0; p < s_.phases.size(); ++p)
-      if (std::binary_search(s_.phases[p].shared.begin(), s_.phases[p].shared.end(), id)) last = static_cast<int>(p);
+      for (int id : s_.phases[p].shared) last[static_cast<std::size_t>(id)] = static_cast<int>(p);
     return last;
   }
 

@@ -5,7 +5,7 @@ namespace wr::loss {
 namespace {
 
 void expect_equal(const char* name, const Tensor& x, const Tensor& y, Location where) {
-  if (!x || !y) fail(where, std::string(name) + ": an operand is an empty Tensor");
+  if (x.empty() || y.empty()) fail(where, std::string(name) + ": an operand is an empty Tensor");
   if (!(x.spec() == y.spec()))
     fail(where, std::string(name) + ": the prediction is " + to_string(x.spec()) + ", the target " +
                     to_string(y.spec()) + "; they must be equal");
@@ -18,7 +18,7 @@ Tensor reduced(const Tensor& each, Reduction reduction, Location where) {
 
 /// Labels [..] for predictions [.., classes]; false for probabilities of the predictions' own type.
 bool is_labels(const char* name, const Tensor& x, const Tensor& target, Location where) {
-  if (!x || !target) fail(where, std::string(name) + ": an operand is an empty Tensor");
+  if (x.empty() || target.empty()) fail(where, std::string(name) + ": an operand is an empty Tensor");
   if (x.rank() >= 1 && target.spec() == x.spec()) return false;
   Shape rows = x.shape();
   if (rows.rank()) rows.erase(rows.rank() - 1);

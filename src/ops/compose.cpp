@@ -33,14 +33,14 @@ void expect_affine(const char* op, const Tensor& x, int least_rank, std::initial
     fail(where, std::string(op) + ": x must have at least " + std::to_string(least_rank) + " axes, is " +
                     to_string(x.shape()));
   for (const Tensor* t : parameters)
-    if (*t && !(t->shape() == Shape{x.size(-1)}))
+    if (!t->empty() && !(t->shape() == Shape{x.size(-1)}))
       fail(where, std::string(op) + ": scale and shift must be [" + std::to_string(x.size(-1)) + "] for x " +
                       to_string(x.shape()) + ", got " + to_string(t->shape()));
 }
 
 Tensor scaled(const Tensor& normal, const Tensor& scale, const Tensor& shift, Location where) {
-  const Tensor y = scale ? mul(Operand(normal, where), scale) : normal;
-  return shift ? add(Operand(y, where), shift) : y;
+  const Tensor y = scale.empty() ? normal : mul(Operand(normal, where), scale);
+  return shift.empty() ? y : add(Operand(y, where), shift);
 }
 
 Tensor grouped_norm(const char* op, const Tensor& x, std::int64_t groups, const Tensor& scale, const Tensor& shift,

@@ -8,7 +8,7 @@ using ir::Op;
 Tensor stop_gradient(const Tensor& x, Location where) { return ir::apply(Op::stop_gradient, {x}, {}, where); }
 
 Tensor custom_gradient(const Tensor& value, const std::vector<Tensor>& arguments, GradientRule rule, Location where) {
-  if (!value) fail(where, "custom_gradient: the value is an empty Tensor");
+  if (value.empty()) fail(where, "custom_gradient: the value is an empty Tensor");
   if (!rule) fail(where, "custom_gradient: the rule is empty");
   std::vector<Tensor> operands{value};
   operands.insert(operands.end(), arguments.begin(), arguments.end());
@@ -106,7 +106,7 @@ std::vector<Tensor> gradient_of_custom(const Gradient& of) {
     refuse("custom_gradient: there are " + std::to_string(arguments.size()) + " arguments, the rule gives " +
            std::to_string(gradients.size()) + " gradients");
   for (std::size_t i = 0; i < gradients.size(); ++i)
-    if (gradients[i] && !(gradients[i].spec() == arguments[i].spec()))
+    if (!gradients[i].empty() && !(gradients[i].spec() == arguments[i].spec()))
       refuse("custom_gradient: argument " + std::to_string(i) + " is " + to_string(arguments[i].spec()) +
              ", the rule's gradient " + to_string(gradients[i].spec()));
   gradients.insert(gradients.begin(), Tensor());  // none flows into the value itself

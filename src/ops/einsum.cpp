@@ -52,7 +52,7 @@ std::string rank_error(const Tensor& a, const Tensor& b) {
 }
 
 Tensor product(const char* name, const Tensor& a, const Tensor& b, const char* la, const char* lb, Location where) try {
-  if (!a || !b) fail(where, std::string(name) + ": an operand is an empty Tensor");
+  if (a.empty() || b.empty()) fail(where, std::string(name) + ": an operand is an empty Tensor");
   if (a.rank() < 2 || b.rank() < 2) fail(where, std::string(name) + ": " + rank_error(a, b));
   if (a.dtype() != b.dtype())
     fail(where, std::string(name) + ": operand types differ: " + to_string(a.spec()) + " and " + to_string(b.spec()) +

@@ -35,7 +35,7 @@ std::vector<Tensor> align(const char* name, std::vector<Operand> operands, std::
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Tensor& t = operands[i].tensor;
     if (operands[i].is_number) continue;
-    if (!t) fail(where, std::string(name) + ": operand " + std::to_string(i) + " is an empty Tensor");
+    if (t.empty()) fail(where, std::string(name) + ": operand " + std::to_string(i) + " is an empty Tensor");
     if (i >= typed_from && !typed) typed = &t;
     rank = std::max(rank, t.rank());
   }
@@ -93,7 +93,7 @@ Tensor cast(const Tensor& x, DType dtype, Location where) try {
 }
 
 Tensor logical_not(const Tensor& x, Location where) {
-  if (!x) fail(where, "logical_not: the operand is an empty Tensor");
+  if (x.empty()) fail(where, "logical_not: the operand is an empty Tensor");
   if (x.dtype() != DType::boolean) fail(where, "logical_not: works on bool, the operand is " + to_string(x.spec()));
   return logical_xor(Operand(x, where), Operand(Array::full(Shape(x.rank(), 1), 1, DType::boolean), where));
 }
@@ -151,7 +151,7 @@ AxisMap elementwise_axes(const Spec& out, std::span<const Spec> in, const Attrs&
 
 std::vector<Tensor> summed(const Gradient& of, std::vector<Tensor> gradients) {
   for (std::size_t i = 0; i < gradients.size(); ++i)
-    if (gradients[i]) {
+    if (!gradients[i].empty()) {
       Tensor& d = gradients[i];
       // A gradient that does not depend on g's full shape (a product of small operands) is first spread out.
       if (!(d.shape() == of.out.shape())) d = broadcast_to(d, of.out.shape());

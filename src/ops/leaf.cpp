@@ -24,6 +24,8 @@ std::int64_t Tensor::size(int axis, Location where) const {
   return shape()[ops::normalise_axis(axis, rank(), "size", where)];
 }
 
+bool tracing() { return ir::tracing(); }
+
 namespace {
 
 ir::Variable& variable_of(const std::shared_ptr<ir::Variable>& variable) {
@@ -42,13 +44,18 @@ void State::rename(const std::string& name) const {
   variable_->name = name;
 }
 const Spec& State::spec() const { return variable_of(variable_).spec; }
-Array State::value() const { return variable_of(variable_).value.clone(); }
+Array State::value() const {
+  const ir::Variable& variable = variable_of(variable_);
+  const Turn::Hold turn(variable.turn);
+  return variable.value.clone();
+}
 
 void State::set(const Array& value, Location where) {
   if (!variable_) fail(where, "set: an empty State has no value");
   if (value.dtype() != spec().dtype || !(value.shape() == shape()))
     fail(where, "set: state " + (name().empty() ? "" : "'" + name() + "' ") + "is " + to_string(spec()) +
                     ", the value is " + to_string(Spec{value.dtype(), value.shape()}));
+  const Turn::Hold turn(variable_->turn);
   variable_->value.copy_from(value);
 }
 
@@ -66,7 +73,7 @@ State state_over(Array window, const std::string& name, Location where) {
 
 void State::assign(const Tensor& value, Location where) const {
   if (!variable_) fail(where, "assign: an empty State has no value");
-  if (!value) fail(where, "assign: the value is an empty Tensor");
+  if (value.empty()) fail(where, "assign: the value is an empty Tensor");
   if (value.graph() != ir::current_graph()) fail(where, "assign: the value belongs to another trace");
   value.graph()->assign(variable_, value.node(), where);
 }

@@ -59,7 +59,8 @@ Tensor mean(const Tensor& x, const Axes& axes, Keep keep, Location where) try {
   const Tensor total = reduce(Op::reduce_sum, "mean", x, axes, Keep::yes, where);
   const double n =
       static_cast<double>(x.shape().count()) / static_cast<double>(std::max<std::int64_t>(total.shape().count(), 1));
-  const Tensor y = mul(Operand(total, where), Operand(1.0 / n, where));
+  // The mean of nothing is 0: a step on no rows has loss 0 and gradients 0.
+  const Tensor y = mul(Operand(total, where), Operand(n > 0 ? 1.0 / n : 0.0, where));
   return keep == Keep::yes ? y : drop_axes(y, normalise(axes, x.rank(), "mean", where), where);
 } catch (const Error& error) {
   ops::refuse_as("mean", where, error);

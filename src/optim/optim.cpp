@@ -38,7 +38,7 @@ Tensor global_norm(const std::vector<Tensor>& gradients, Location where) {
   Tensor total;
   for (const Tensor& g : gradients) {
     const Tensor squares = cast(sum(square(g, where), {}, Keep::no, where), gradients[0].dtype(), where);
-    total = total ? Operand(total, where) + squares : squares;
+    total = total.empty() ? squares : Operand(total, where) + squares;
   }
   return sqrt(total, where);
 }
@@ -117,19 +117,36 @@ Tensor Optimiser::decayed_gradient(const Slot& slot) {
 }
 
 void Optimiser::minimize(const Tensor& loss, const std::vector<State>& parameters, Location where) {
+  minimize(loss, parameters, Unused::refuse, where);
+}
+
+void Optimiser::minimize(const Tensor& loss, const std::vector<State>& parameters, Unused unused, Location where) {
   std::vector<Tensor> wrt;
   wrt.reserve(parameters.size());
   for (const State& p : parameters) wrt.emplace_back(p, where);
-  apply(parameters, grad(loss, wrt, where), where);
+  const std::vector<Tensor> gradients = grad(loss, wrt, unused, where);
+  expect_trace("minimize", where);
+  apply(parameters, gradients, where);
+}
+
+void Optimiser::expect_trace(const char* what, Location where) const {
+  if (!tracing())
+    fail(where, name_ + ": " + what + " is to be called in the function given to compile(); no step is being traced");
+  if (!applied_in_.expired() && applied_in_.lock() == Tensor(count_, where).graph())
+    fail(where, name_ + ": " + what +
+                    " is called twice in one step, which would count as two updates; minimize the sum of the losses, "
+                    "or use two optimisers");
 }
 
 void Optimiser::apply(const std::vector<State>& parameters, const std::vector<Tensor>& gradients, Location where) {
   expect_pairs(name_, parameters, gradients, where);
   if (parameters.empty()) fail(where, name_ + ": no parameters to update");
+  expect_trace("apply", where);
   std::vector<Tensor> clipped = gradients;
   if (clip_.value != 0) clipped = clip_by_value(clipped, clip_.value, where);
   if (clip_.norm != 0) clipped = clip_by_norm(clipped, clip_.norm, where);
   const Tensor before(count_, where);
+  applied_in_ = before.graph();
   const Tensor count = Operand(before, where) + 1;
   count_.assign(count, where);
   for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -24,14 +24,45 @@ class Backward {
   void run(const Tensor& loss) {
     adjoint(loss.node()) = full(loss.shape(), 1, loss.dtype());
     for (int i = loss.node(); i >= 0; --i) {
-      if (!adjoint(i) || !leads_[static_cast<std::size_t>(i)]) continue;
+      if (adjoint(i).empty() || !leads_[static_cast<std::size_t>(i)]) continue;
       visit(i);
     }
   }
 
   Tensor& adjoint(int node) { return adjoint_[static_cast<std::size_t>(node)]; }
+  bool reaches(const Tensor& t) const {
+    const auto id = static_cast<std::size_t>(t.node());
+    return id < adjoint_.size() && !adjoint_[id].empty();
+  }
+
+  /// Why no gradient reaches a tensor.
+  std::string obstacle(const Tensor& t, const Tensor& loss) const {
+    std::vector<bool> depends(adjoint_.size(), false);  // on t
+    if (t.node() <= loss.node()) depends[static_cast<std::size_t>(t.node())] = true;
+    for (int i = t.node() + 1; i <= loss.node(); ++i)
+      for (int in : (*graph_)[i].inputs)
+        if (depends[static_cast<std::size_t>(in)]) depends[static_cast<std::size_t>(i)] = true;
+    for (int i = loss.node(); i > t.node(); --i) {
+      if (!depends[static_cast<std::size_t>(i)] || adjoint_[static_cast<std::size_t>(i)].empty()) continue;
+      for (int in : (*graph_)[i].inputs)
+        if (depends[static_cast<std::size_t>(in)] && adjoint_[static_cast<std::size_t>(in)].empty())
+          return "none flows through " + stop(i, in);
+    }
+    return "the loss does not depend on it";
+  }
 
  private:
+  /// The op that ends a gradient which comes to a node and does not leave it towards one of its operands.
+  std::string stop(int node, int operand) const {
+    int at = node;
+    // Where the operand is no float, the op that left the floats is the one to blame: argmax, not what reads its index.
+    while (!is_floating((*graph_)[operand].spec.dtype) && !ir::is_leaf((*graph_)[operand].op)) {
+      at = operand;
+      operand = (*graph_)[operand].inputs[0];
+    }
+    return std::string(ir::definition((*graph_)[at].op).name) + " (" + to_string((*graph_)[at].where) + ")";
+  }
+
   void visit(int id) {
     const Node node = (*graph_)[id];  // a copy: rules add nodes
     if (ir::is_leaf(node.op)) return;
@@ -41,9 +72,9 @@ class Backward {
     const auto gradients = ir::definition(node.op).gradient({in, value(id, node.scope), adjoint(id), node.attrs});
     for (std::size_t k = 0; k < gradients.size(); ++k) {
       const int i = node.inputs[k];
-      if (!gradients[k] || !leads_[static_cast<std::size_t>(i)]) continue;
+      if (gradients[k].empty() || !leads_[static_cast<std::size_t>(i)]) continue;
       Tensor& sum = adjoint(i);
-      sum = sum ? add(sum, gradients[k]) : gradients[k];
+      sum = sum.empty() ? gradients[k] : add(sum, gradients[k]);
     }
     graph_->gradient_of = nullptr;
   }
@@ -68,15 +99,25 @@ class Backward {
   std::unordered_map<int, int> again_;
 };
 
+std::string name_of(const Tensor& t, std::size_t i) {
+  const auto& variable = (*t.graph())[t.node()].variable;
+  const std::string what = variable && !variable->name.empty() ? "'" + variable->name + "', " : "tensor ";
+  return what + std::to_string(i) + " of those to differentiate by";
+}
+
 }  // namespace
 
 std::vector<Tensor> grad(const Tensor& loss, const std::vector<Tensor>& wrt, Location where) {
-  if (!loss) fail(where, "grad: the loss is an empty Tensor");
+  return grad(loss, wrt, Unused::refuse, where);
+}
+
+std::vector<Tensor> grad(const Tensor& loss, const std::vector<Tensor>& wrt, Unused unused, Location where) {
+  if (loss.empty()) fail(where, "grad: the loss is an empty Tensor");
   if (loss.shape().count() != 1)
     fail(where, "grad: the loss must have one element, is " + to_string(loss.spec()) + "; sum or mean it");
   if (!is_floating(loss.dtype())) fail(where, "grad: the loss must be f32 or f64, is " + to_string(loss.spec()));
   for (const Tensor& t : wrt) {
-    if (!t || t.graph() != loss.graph())
+    if (t.empty() || t.graph() != loss.graph())
       fail(where, "grad: a tensor to differentiate by is not part of the loss's trace");
     if (!is_floating(t.dtype())) fail(where, "grad: cannot differentiate by " + to_string(t.spec()));
   }
@@ -93,8 +134,12 @@ std::vector<Tensor> grad(const Tensor& loss, const std::vector<Tensor>& wrt, Loc
   Backward backward(loss.graph(), loss, wrt);
   backward.run(loss);
   std::vector<Tensor> gradients;
-  for (const Tensor& t : wrt) {
-    const bool reached = t.node() <= loss.node() && backward.adjoint(t.node());
+  for (std::size_t i = 0; i < wrt.size(); ++i) {
+    const Tensor& t = wrt[i];
+    const bool reached = backward.reaches(t);
+    if (!reached && unused == Unused::refuse)
+      fail(where, "grad: no gradient reaches " + name_of(t, i) + ": " + backward.obstacle(t, loss) +
+                      " (wr::allow_unused takes it as 0)");
     gradients.push_back(reached ? backward.adjoint(t.node()) : full(t.shape(), 0, t.dtype(), where));
   }
   return gradients;

@@ -30,25 +30,31 @@ MemoryUse assign_offsets(std::vector<Lifetime>& values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return values[a].bytes > values[b].bytes; });
-  std::vector<std::size_t> placed;  // by offset
+  // By offset, each with what the search looks at side by side: it is the one part that is not linear in the values.
+  struct Placed {
+    std::size_t offset, end_offset;
+    int begin, end;
+  };
+  std::vector<Placed> placed;
+  placed.reserve(values.size());
   MemoryUse use{0, most_at_once(values)};
   for (auto i : order) {
     Lifetime& v = values[i];
+    const std::size_t bytes = rounded(v.bytes);
     std::size_t best = std::numeric_limits<std::size_t>::max(), best_gap = best, at = 0;
-    for (auto j : placed) {
-      const Lifetime& other = values[j];
+    for (const Placed& other : placed) {
       if (other.end < v.begin || other.begin > v.end) continue;
-      if (other.offset >= at + rounded(v.bytes) && other.offset - at < best_gap) {
+      if (other.offset >= at + bytes && other.offset - at < best_gap) {
         best = at;
         best_gap = other.offset - at;
       }
-      at = std::max(at, other.offset + rounded(other.bytes));
+      at = std::max(at, other.end_offset);
     }
     v.offset = best_gap == std::numeric_limits<std::size_t>::max() ? at : best;
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), i,
-                                   [&](auto a, auto b) { return values[a].offset < values[b].offset; }),
-                  i);
-    use.bytes = std::max(use.bytes, v.offset + rounded(v.bytes));
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), v.offset,
+                                   [](std::size_t offset, const Placed& p) { return offset < p.offset; }),
+                  {v.offset, v.offset + bytes, v.begin, v.end});
+    use.bytes = std::max(use.bytes, v.offset + bytes);
   }
   return use;
 }

@@ -57,10 +57,10 @@ Tensor constraints_of(Tracer& tracer, DType dtype) {
               fmt::format("'{}' stands free in a constraint; quantify it with forall or exists",
                           value.axes[0].substr(0, value.axes[0].find('#'))));
     const Tensor weighted = value.tensor * s.weight;
-    total = total ? total + weighted : weighted;
+    total = total.empty() ? weighted : total + weighted;
     weights += s.weight;
   }
-  if (!total) throw Error(fmt::format("{}: there are no constraints", tracer.program().syntax.name));
+  if (total.empty()) throw Error(fmt::format("{}: there are no constraints", tracer.program().syntax.name));
   static_cast<void>(dtype);
   return total * (1 / weights);
 }
@@ -143,7 +143,7 @@ TrainReport Program::train(const TrainOptions& options) {
         if (inside_->parameters.empty())
           fail_at(file, goal->place,
                   "nothing is learned: declare a tensor or relation with `learn`, or a rule with `learn ::`");
-        optimiser->minimize(loss, parameters());
+        optimiser->minimize(loss, parameters(), allow_unused);
         return std::vector<Tensor>{reshape(loss, {})};
       },
       std::vector<Spec>{});

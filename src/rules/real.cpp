@@ -119,7 +119,7 @@ void RealSolver::solve_fixpoint(int component) {
         for (std::size_t i = 0; i < x.size(); ++i) {
           // Equal infinities have not changed.
           const Tensor each = max(where(eq(after[i], x[i]), 0, abs(after[i] - x[i])));
-          change = change ? maximum(change, each) : each;
+          change = change.empty() ? each : maximum(change, each);
         }
         after.push_back(change);
         return after;
@@ -248,7 +248,7 @@ std::map<std::string, Array> RealSolver::gradient(int loss, const std::vector<st
           for (std::size_t i = 0; i < count; ++i) total = total + sum(after[i] * in[at + i]);
           at += count;
         }
-        return grad(total, {in.begin() + static_cast<std::ptrdiff_t>(n), in.end()});
+        return grad(total, {in.begin() + static_cast<std::ptrdiff_t>(n), in.end()}, allow_unused);
       },
       specs);
   std::map<std::string, Array> gradients;

@@ -211,7 +211,7 @@ Tensor Tracer::added_up(int id, int skipped, const std::function<bool(const Stat
     const int before = std::exchange(statement_, static_cast<int>(i));
     const Tensor whole = head_tensor(s.head, equation_value(static_cast<int>(i)), id, s.assign, 0, skipped);
     statement_ = before;
-    if (!total)
+    if (total.empty())
       total = whole;
     else
       total = s.assign == "max=" ? maximum(total, whole) : s.assign == "min=" ? minimum(total, whole) : total + whole;
@@ -226,7 +226,7 @@ bool Tracer::is_given(int id) const {
 
 Tensor Tracer::with_equations(int id, const Tensor& start) {
   const Tensor total = added_up(id, -1, [](const Statement&) { return true; });
-  return !total ? start : is_given(id) ? start + total : total;
+  return total.empty() ? start : is_given(id) ? start + total : total;
 }
 
 }  // namespace wr::rules

@@ -99,7 +99,7 @@ Tensor Tracer::sequence_step(int id, const Sequence& sequence, std::int64_t step
   Shape shape = shape_of(id);
   shape.erase(axis);
   const Tensor start = is_given(id) ? squeeze(slice(base(id), axis, step, step + 1), axis) : full(shape, 0, dtype());
-  return !total ? start : is_given(id) ? start + total : total;
+  return total.empty() ? start : is_given(id) ? start + total : total;
 }
 
 void Tracer::trace_sequence(int component, const Sequence& sequence) {
@@ -151,7 +151,7 @@ void Tracer::trace_virtual(int component) {
         program_.syntax.name, predicate(members[0]).name));
   for (int m : members) {
     const Tensor start = added_up(m, -1, [&](const Statement& s) { return virtual_term(s.head) == nullptr; });
-    values_[m] = start ? start : base(m);
+    values_[m] = start.empty() ? base(m) : start;
   }
   // What is of this step, X[*t], in an order in which each finds what it needs of it.
   std::vector<int> order;
@@ -186,7 +186,7 @@ void Tracer::trace_virtual(int component) {
           return true;
         });
         bound_ = before;
-        if (!value) continue;
+        if (value.empty()) continue;
         if (now == 0)
           values_[m] = value;
         else

@@ -39,7 +39,7 @@ constexpr std::size_t kMostBytes = std::size_t{256} << 20;
 struct Plan {
   Key key;
   std::uint64_t hash;
-  Step step;
+  std::unique_ptr<Step::Inside> step;
   backend::Executor* executor;
   int threads;
   Spec result;
@@ -105,8 +105,8 @@ std::unique_ptr<Plan> make_plan(Key key, const Call& call, Operands operands, Tr
   auto plan = std::make_unique<Plan>();
   CompileOptions options;
   options.name = call.name;
-  plan->step = compile(traced, specs, options, call.where);
-  Step::Inside& inside = plan->step.inside();
+  plan->step = wr::make_plan(traced, specs, options, call.where);
+  Step::Inside& inside = *plan->step;
   inside.outputs.clear();  // results go to the caller's memory
   const lower::Program& program = inside.executor->program();
   plan->hash = hash_of(key);
@@ -121,7 +121,7 @@ std::unique_ptr<Plan> make_plan(Key key, const Call& call, Operands operands, Tr
     plan->base.push_back(position[i] < 0 ? -1 : program.input_base[static_cast<std::size_t>(position[i])]);
     if (!operands[i].array && plan->base[i] >= 0) plan->executor->bind(plan->base[i], &plan->numbers[i]);
   }
-  plan->bytes = plan->step.facts().peak_bytes();
+  plan->bytes = inside.facts.peak_bytes();
   return plan;
 }
 

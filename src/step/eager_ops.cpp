@@ -343,7 +343,7 @@ Tensor gradient_of(BinaryOp op, In in, const Where& where) {
 }
 
 /// An operand of an op that is linear in it: its value does not matter to its gradient.
-Tensor any(const Array& like, const Where& where) { return full(like.shape(), 0, like.dtype(), where); }
+Tensor placeholder(const Array& like, const Where& where) { return full(like.shape(), 0, like.dtype(), where); }
 
 template <class Op>
 std::uintptr_t address(Op op) {
@@ -365,7 +365,7 @@ WINDROW_EAGER(gradient, (AxisOp op, const Array& x, const Array& g, int axis), (
     Array& dst = to;                                                                                                  \
     eager::into(dst, Call{#conv "_image_gradient", where}, std::to_array<ArrayOperand>({g, weights}),                 \
                 {dst.shape(), dst.dtype(), WINDROW_CONV_ATTRIBUTES(options)}, [&](In in) {                            \
-                  const Tensor x = any(dst, where);                                                                   \
+                  const Tensor x = placeholder(dst, where);                                                           \
                   return gradient_of(conv(x, in[1].tensor, options, where), in[0].tensor, x, #conv "_image_gradient", \
                                      where);                                                                          \
                 });                                                                                                   \
@@ -375,7 +375,7 @@ WINDROW_EAGER(gradient, (AxisOp op, const Array& x, const Array& g, int axis), (
     Array& dst = to;                                                                                                  \
     eager::into(dst, Call{#conv "_weights_gradient", where}, std::to_array<ArrayOperand>({x, g}),                     \
                 {dst.shape(), dst.dtype(), WINDROW_CONV_ATTRIBUTES(options)}, [&](In in) {                            \
-                  const Tensor w = any(dst, where);                                                                   \
+                  const Tensor w = placeholder(dst, where);                                                           \
                   return gradient_of(conv(in[0].tensor, w, options, where), in[1].tensor, w,                          \
                                      #conv "_weights_gradient", where);                                               \
                 });                                                                                                   \
@@ -396,7 +396,7 @@ void avg_pool_gradient(Destination to, const Array& g, const Window& window, Whe
   Array& dst = to;
   eager::into(dst, Call{"avg_pool_gradient", where}, std::to_array<ArrayOperand>({g}),
               {dst.shape(), dst.dtype(), WINDROW_WINDOW_ATTRIBUTES(window)}, [&](In in) {
-                const Tensor x = any(dst, where);
+                const Tensor x = placeholder(dst, where);
                 return gradient_of(avg_pool(x, window, where), in[0].tensor, x, "avg_pool_gradient", where);
               });
 }

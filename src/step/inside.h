@@ -1,20 +1,28 @@
-// What a Step holds.
+// What a Step holds: plans, each with what it runs on.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "backend/backend.h"
 #include "plan/schedule.h"
+#include "step/check.h"
 #include "windrow/step.h"
 
 namespace wr {
 
+/// One plan, for arguments of fixed types.
 struct Step::Inside {
   /// On the CPU, or on another backend.
-  Inside(std::shared_ptr<const ir::Graph> graph, const CompileOptions& options);
-  Inside(std::shared_ptr<const ir::Graph> graph, const CompileOptions& options, const backend::Backend& backend);
+  Inside(std::shared_ptr<const ir::Graph> graph, const CompileOptions& options, Location where = Location::current());
+  Inside(std::shared_ptr<const ir::Graph> graph, const CompileOptions& options, const backend::Backend& backend,
+         Location where = Location::current());
   ~Inside();
+
+  bool takes(std::span<const Array* const> arguments) const noexcept;
+  void bind(std::span<const Array* const> arguments) noexcept;
+  void run() noexcept { executor->run(threads); }
 
   CompileOptions options;
   std::shared_ptr<const ir::Graph> graph;  // optimised
@@ -23,10 +31,40 @@ struct Step::Inside {
   std::vector<Array> outputs;
   std::vector<std::shared_ptr<const Array>> constants;  // keep the memory alive
   std::vector<std::shared_ptr<ir::Variable>> variables;
+  std::shared_ptr<Turn>
+      turn;  // shared with every plan that has a variable in common with this one, or with such a plan
   StepFacts facts;
   int threads = 1;
   bool bound = false;
-  bool watched = false;  // its profile is kept when it ends
+  bool watched = false;              // its profile is kept when it ends
+  std::unique_ptr<Checker> checker;  // if it is to be checked
+};
+
+/// Traces a function on arguments of fixed types and plans what it did.
+std::unique_ptr<Step::Inside> make_plan(const TracedFunction& fn, const std::vector<Spec>& specs,
+                                        const CompileOptions& options, Location where, bool states_exist = false);
+/// For a graph that has been traced.
+std::unique_ptr<Step::Inside> make_plan(const ir::Graph& traced, const CompileOptions& options, Location where);
+
+/// The plans of one step. A step without open sizes has one, always.
+struct Step::Plans {
+  CompileOptions options;
+  Location where;           // of compile()
+  std::vector<Spec> specs;  // with open sizes; otherwise empty, as is the function
+  TracedFunction fn;
+  std::vector<std::unique_ptr<Inside>> kept;  // the one used last first
+  bool open = false;
+  bool traced = false;  // at least once: the states the function makes for itself exist
+  std::mutex mutex;     // where sizes are open: who chooses a plan, and runs it
+
+  /// The plan for these arguments, made if there is none; now the first.
+  Inside& choose(std::span<const Array* const> arguments, Location where);
+  /// The same by types.
+  Inside& choose(const std::vector<Spec>& arguments, Location where);
+
+ private:
+  void use(std::size_t i);
+  void make(const std::vector<Spec>& arguments);
 };
 
 std::string describe(const Step::Inside& step);

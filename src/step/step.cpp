@@ -1,28 +1,14 @@
-// compile() and run: the pipeline end to end.
+// Step: which plan runs, on what, and what it gives.
 #include "windrow/step.h"
 
-#include <chrono>
-#include <unordered_set>
+#include <algorithm>
 
-#include "backend/cpu/backend.h"
-#include "backend/cpu/measure.h"
 #include "base/thread_team.h"
-#include "ir/graph.h"
-#include "passes/passes.h"
 #include "step/inside.h"
 #include "step/profile.h"
-#include "step/tune.h"
 
 namespace wr {
 namespace {
-
-cpu::Target target_of(const CompileOptions& options) {
-  return options.simd.empty() ? cpu::active_target() : cpu::target_named(options.simd);
-}
-
-Machine machine_of(const CompileOptions& options) {
-  return options.machine.empty() ? cpu::machine(target_of(options)) : machine_named(options.machine);
-}
 
 int checked_threads(int threads, Location where) {
   if (threads < 0 || threads > kMaxThreads)
@@ -30,81 +16,44 @@ int checked_threads(int threads, Location where) {
   return threads ? threads : default_threads();
 }
 
-StepFacts facts_of(const plan::Schedule& schedule, const lower::Program& program) {
-  StepFacts f;
-  f.lanes = schedule.lanes;
-  f.phases = static_cast<int>(schedule.phases.size());
-  for (const auto& phase : schedule.phases) {
-    f.regions += static_cast<int>(phase.regions.size());
-    for (const auto& region : phase.regions)
-      for (const auto& m : region.members) f.flops += plan::flops(*schedule.graph, m.node);
-  }
-  for (const auto& code : program.codes) f.instructions += static_cast<int>(code.calls.size());
-  f.scratch_bytes = program.scratch_bytes;
-  f.partial_bytes = program.partial_bytes;
-  f.arena_bytes = program.arena_bytes;
-  f.lower_bound_bytes = program.scratch_lower_bound * static_cast<std::size_t>(f.lanes) + program.arena_lower_bound;
-  for (int id : schedule.states)
-    f.state_bytes +=
-        static_cast<std::size_t>((*schedule.graph)[id].spec.shape.count()) * size_of((*schedule.graph)[id].spec.dtype);
-  return f;
+std::string name_of(const CompileOptions& options) { return options.name.empty() ? "step" : options.name; }
+
+/// Messages are put together only when there is something to say: a run allocates nothing.
+[[noreturn]] void refuse(const CompileOptions& options, Location where, const std::string& what) {
+  fail(where, name_of(options) + ": " + what);
 }
 
-Step make_step(const ir::Graph& traced, const CompileOptions& options, Location where) {
-  const auto start = std::chrono::steady_clock::now();
-  auto inside = std::make_unique<Step::Inside>(passes::optimise(traced), options);
-  inside->threads = checked_threads(options.threads, where);
-  inside->executor->reserve_threads(inside->threads);
-  inside->facts.compile_ms =
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  return Step(std::move(inside));
+Spec spec_of(const Array& a) { return {a.dtype(), a.shape()}; }
+
+std::string to_text(const std::vector<Spec>& specs) {
+  std::string text;
+  for (const Spec& spec : specs) text += (text.empty() ? "" : ", ") + to_string(spec);
+  return text;
+}
+
+bool has_open_sizes(const std::vector<Spec>& specs) {
+  for (const Spec& spec : specs)
+    for (std::int64_t size : spec.shape)
+      if (is_open(size)) return true;
+  return false;
+}
+
+void expect_count(const CompileOptions& options, std::size_t want, std::size_t given, Location where) {
+  if (given != want)
+    refuse(options, where, "takes " + std::to_string(want) + " arguments, got " + std::to_string(given));
 }
 
 }  // namespace
 
-Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOptions& o)
-    : Inside(std::move(optimised), o, cpu::Backend(target_of(o), machine_of(o))) {}
+// ---- results ----
 
-Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOptions& o,
-                     const backend::Backend& backend)
-    : options(o), graph(std::move(optimised)) {
-  const plan::Options wanted{machine_of(o), o.lanes};
-  schedule = o.tune || tune_by_environment()
-                 ? tuned(*graph, wanted, backend, o.threads ? o.threads : default_threads(), cpu::cache_folder())
-                 : plan::schedule(*graph, wanted);
-  backend::expect_runnable(backend, schedule);
-  executor = backend.prepare(schedule);
-  const lower::Program& program = executor->program();
-  const ir::Graph& g = *schedule.graph;
-  for (std::size_t i = 0; i < schedule.states.size(); ++i) {
-    const auto& variable = g[schedule.states[i]].variable;
-    variables.push_back(variable);
-    executor->bind(program.state_base[i], variable->memory);
-  }
-  for (std::size_t i = 0; i < program.constants.size(); ++i) {
-    constants.push_back(g[program.constants[i]].value);
-    executor->bind(program.constant_base[i], const_cast<void*>(detail::ArrayAccess::read(*constants.back())));
-  }
-  outputs.reserve(g.outputs.size());
-  for (std::size_t i = 0; i < g.outputs.size(); ++i) {
-    const Spec& spec = g[g.outputs[i]].spec;
-    outputs.push_back(Array::zeros(spec.shape, spec.dtype).window());
-    executor->bind(program.output_base[i], detail::ArrayAccess::write_shared(outputs.back()));
-  }
-  facts = facts_of(schedule, program);
+void Step::Results::none(std::size_t i) const {
+  fail(where_, "result " + std::to_string(i) + " was asked for, the step has " + std::to_string(arrays_.size()));
 }
 
-Step::Inside::~Inside() { unwatch(*this); }
-
-Step::Step(std::unique_ptr<Inside> inside) : inside_(std::move(inside)) {}
-Step::Step() = default;
-Step::Step(Step&&) noexcept = default;
-Step& Step::operator=(Step&&) noexcept = default;
-Step::~Step() = default;
-
 double Step::Results::number() const {
-  const Array& a = arrays_.at(0);
-  if (a.count() != 1) throw Error("the result is " + to_string(Spec{a.dtype(), a.shape()}) + ", not one number");
+  const Array& a = (*this)[0];
+  if (a.count() != 1) fail(where_, "the result is " + to_string(spec_of(a)) + ", not one number");
   switch (a.dtype()) {
     case DType::f32:
       return a.item<float>();
@@ -120,82 +69,254 @@ double Step::Results::number() const {
   return 0;
 }
 
-namespace {
+// ---- plans ----
 
-/// Messages are put together only when there is something to say: a run allocates nothing.
-[[noreturn]] void refuse(const CompileOptions& options, const std::string& what) {
-  throw Error((options.name.empty() ? "step" : options.name) + ": " + what);
+bool Step::Inside::takes(std::span<const Array* const> arguments) const noexcept {
+  const ir::Graph& g = *schedule.graph;
+  if (arguments.size() != g.inputs.size()) return false;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const Spec& want = g[g.inputs[i]].spec;
+    if (arguments[i]->dtype() != want.dtype || !(arguments[i]->shape() == want.shape)) return false;
+  }
+  return true;
 }
 
-void check_argument(const CompileOptions& options, std::size_t i, const Array& a, const Spec& want) {
-  if (a.dtype() != want.dtype || !(a.shape() == want.shape))
-    refuse(options, "argument " + std::to_string(i) + " is " + to_string(Spec{a.dtype(), a.shape()}) +
-                        ", the step was compiled for " + to_string(want));
-  if (!a.is_contiguous())
-    refuse(options, "argument " + std::to_string(i) + " is a strided view; pass its contiguous() copy");
+void Step::Inside::bind(std::span<const Array* const> arguments) noexcept {
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    executor->bind(executor->program().input_base[i], const_cast<void*>(detail::ArrayAccess::read(*arguments[i])));
+}
+
+namespace {
+
+/// Refuses arguments that no plan of the step could take.
+void expect_open(const CompileOptions& options, const std::vector<Spec>& specs, const std::vector<Spec>& given,
+                 Location where) {
+  expect_count(options, specs.size(), given.size(), where);
+  struct Seen {
+    std::int64_t code, size;
+    std::size_t argument;
+  };
+  std::vector<Seen> letters;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const Spec &want = specs[i], &have = given[i];
+    bool fits = have.dtype == want.dtype && have.shape.rank() == want.shape.rank();
+    for (int axis = 0; fits && axis < want.shape.rank(); ++axis)
+      fits = is_open(want.shape[axis]) ? have.shape[axis] >= 0 : have.shape[axis] == want.shape[axis];
+    if (!fits)
+      refuse(options, where,
+             "argument " + std::to_string(i) + " is " + to_string(have) + ", the step takes " + to_string(want));
+    for (int axis = 0; axis < want.shape.rank(); ++axis) {
+      const std::int64_t code = want.shape[axis], size = have.shape[axis];
+      if (!is_open(code) || code == any.code) continue;
+      const auto same = std::find_if(letters.begin(), letters.end(), [&](const Seen& s) { return s.code == code; });
+      if (same == letters.end())
+        letters.push_back({code, size, i});
+      else if (same->size != size)
+        refuse(options, where,
+               "argument " + std::to_string(i) + " is " + to_string(have) + ", but " + to_string(want) +
+                   " has the size of argument " + std::to_string(same->argument) + " at axis " + std::to_string(axis) +
+                   ", which is " + std::to_string(same->size));
+    }
+  }
 }
 
 }  // namespace
 
-Step::Results Step::run(std::span<const Array* const> arguments) {
-  Inside& s = *inside_;
-  const ir::Graph& g = *s.schedule.graph;
-  if (arguments.size() != g.inputs.size())
-    refuse(s.options,
-           "takes " + std::to_string(g.inputs.size()) + " arguments, got " + std::to_string(arguments.size()));
-  for (std::size_t i = 0; i < arguments.size(); ++i) check_argument(s.options, i, *arguments[i], g[g.inputs[i]].spec);
+void Step::Plans::use(std::size_t i) {
+  const auto first = kept.begin(), chosen = first + static_cast<std::ptrdiff_t>(i);
+  std::rotate(first, chosen, chosen + 1);
+}
+
+Step::Inside& Step::Plans::choose(std::span<const Array* const> arguments, Location caller) {
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    if (kept[i]->takes(arguments)) {
+      if (i > 0) use(i);
+      return *kept.front();
+    }
+  std::vector<Spec> given;
+  for (const Array* a : arguments) given.push_back(spec_of(*a));
+  expect_open(options, specs, given, caller);
+  make(given);
+  return *kept.front();
+}
+
+Step::Inside& Step::Plans::choose(const std::vector<Spec>& given, Location caller) {
+  expect_open(options, specs, given, caller);
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    if (kept[i]->facts.arguments == given) {
+      use(i);
+      return *kept.front();
+    }
+  make(given);
+  return *kept.front();
+}
+
+void Step::Plans::make(const std::vector<Spec>& arguments) {
+  CompileOptions for_these = options;
+  for_these.name = name_of(options) + " (" + to_text(arguments) + ")";
+  auto made = make_plan(fn, arguments, for_these, where, traced);
+  traced = true;
+  // The oldest goes before the new one comes, but not before we know that it comes.
+  while (kept.size() >= static_cast<std::size_t>(options.plans)) kept.pop_back();
+  kept.insert(kept.begin(), std::move(made));
+}
+
+// ---- the step ----
+
+Step::Step(std::unique_ptr<Plans> plans) : plans_(std::move(plans)) {}
+Step::Step(std::unique_ptr<Inside> inside) : plans_(std::make_unique<Plans>()) {
+  plans_->options = inside->options;
+  plans_->kept.push_back(std::move(inside));
+}
+Step::Step() = default;
+Step::Step(Step&&) noexcept = default;
+Step& Step::operator=(Step&&) noexcept = default;
+Step::~Step() = default;
+
+Step::Plans& Step::compiled(Location where) const {
+  if (!plans_) fail(where, "step: it was never compiled (or has been moved from); compile() makes one");
+  return *plans_;
+}
+
+Step::Inside& Step::inside() const {
+  Plans& plans = compiled(Location::current());
+  if (plans.kept.empty()) throw Error(name_of(plans.options) + ": has sizes open and no plan before its first run");
+  return *plans.kept.front();
+}
+
+Step::Results Step::run(std::span<const Array* const> arguments, Location where) {
+  Plans& plans = compiled(where);
+  if (tracing())
+    refuse(plans.options, where,
+           "cannot run while another step is traced: its run would not be part of that step; call the function itself");
+  std::unique_lock choosing(plans.mutex, std::defer_lock);
+  if (plans.open) choosing.lock();
+  Inside& s = plans.open ? plans.choose(arguments, where) : *plans.kept.front();
+  if (!plans.open && !s.takes(arguments)) {
+    expect_count(plans.options, s.facts.arguments.size(), arguments.size(), where);
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+      if (!(spec_of(*arguments[i]) == s.facts.arguments[i]))
+        refuse(plans.options, where,
+               "argument " + std::to_string(i) + " is " + to_string(spec_of(*arguments[i])) +
+                   ", the step was compiled for " + to_string(s.facts.arguments[i]));
+  }
   for (std::size_t i = 0; i < arguments.size(); ++i)
-    s.executor->bind(s.executor->program().input_base[i], const_cast<void*>(detail::ArrayAccess::read(*arguments[i])));
-  s.bound = true;
-  return again();
+    if (!arguments[i]->is_contiguous())
+      refuse(plans.options, where, "argument " + std::to_string(i) + " is a strided view; pass its contiguous() copy");
+  if (s.checker) s.checker->expect_indices(arguments, where);
+  {
+    const Turn::Hold turn(s.turn);
+    s.bind(arguments);
+    s.bound = true;
+    if (s.checker) s.checker->remember();
+    s.run();
+    if (!s.checker || !s.checker->spoilt(s.outputs)) return Results(s.outputs, where);
+  }
+  s.checker->blame(arguments, where);
 }
 
-Step::Results Step::again() {
-  Inside& s = *inside_;
-  if (!s.bound && !s.schedule.graph->inputs.empty()) throw Error("again: the step has not been run on arguments yet");
-  s.executor->run(s.threads);
-  return Results(s.outputs);
+Step::Results Step::again(Location where) {
+  Plans& plans = compiled(where);
+  if (tracing()) refuse(plans.options, where, "cannot run while another step is traced");
+  std::unique_lock choosing(plans.mutex, std::defer_lock);
+  if (plans.open) choosing.lock();
+  if (plans.kept.empty() || (!plans.kept.front()->bound && !plans.kept.front()->schedule.graph->inputs.empty()))
+    refuse(plans.options, where, "again: the step has not been run on arguments yet");
+  Inside& s = *plans.kept.front();
+  const Turn::Hold turn(s.turn);
+  s.run();
+  return Results(s.outputs, where);
 }
 
-const Array& Step::output(std::size_t i) const { return inside_->outputs.at(i); }
-int Step::threads() const { return inside_->threads; }
+void Step::prepare(const std::vector<Spec>& arguments, Location where) {
+  Plans& plans = compiled(where);
+  if (plans.open) {
+    const std::lock_guard choosing(plans.mutex);
+    plans.choose(arguments, where);
+  } else if (plans.kept.front()->facts.arguments != arguments) {
+    refuse(plans.options, where,
+           "prepare: it was compiled for " + to_text(plans.kept.front()->facts.arguments) + ", not for " +
+               to_text(arguments));
+  }
+}
+
+const Array& Step::output(std::size_t i, Location where) const {
+  compiled(where);
+  return Results(inside().outputs, where)[i];
+}
+
+int Step::threads() const {
+  const Plans& plans = compiled(Location::current());
+  return plans.kept.empty() ? checked_threads(plans.options.threads, Location::current()) : plans.kept.front()->threads;
+}
+
 void Step::set_threads(int threads, Location where) {
-  inside_->threads = checked_threads(threads, where);
-  inside_->executor->reserve_threads(inside_->threads);
+  Plans& plans = compiled(where);
+  plans.options.threads = checked_threads(threads, where);
+  for (const auto& plan : plans.kept) {
+    plan->threads = plans.options.threads;
+    plan->executor->reserve_threads(plan->threads);
+  }
 }
-const StepFacts& Step::facts() const { return inside_->facts; }
-void Step::profile(bool on) { inside_->executor->record(on); }
-Profile Step::profile() const {
-  if (!inside_->executor->recorder()) refuse(inside_->options, "is not profiled; call profile(true) before it runs");
-  return make_profile(*inside_);
-}
-std::string Step::describe() const { return wr::describe(*inside_); }
-std::string Step::graph() const { return ir::print(*inside_->graph); }
 
-Step compile(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn, const std::vector<Spec>& specs,
-             const CompileOptions& options, Location where) {
+const StepFacts& Step::facts() const {
+  static const StepFacts kNone = [] {
+    StepFacts none;
+    none.lanes = 0;
+    return none;
+  }();
+  const Plans& plans = compiled(Location::current());
+  return plans.kept.empty() ? kNone : plans.kept.front()->facts;
+}
+
+std::vector<StepFacts> Step::plans() const {
+  std::vector<StepFacts> list;
+  for (const auto& plan : compiled(Location::current()).kept) list.push_back(plan->facts);
+  return list;
+}
+
+void Step::profile(bool on) {
+  Plans& plans = compiled(Location::current());
+  plans.options.profile = on;
+  for (const auto& plan : plans.kept) plan->executor->record(on);
+}
+
+Profile Step::profile() const {
+  Inside& s = inside();
+  if (!s.executor->recorder())
+    refuse(s.options, Location::current(), "is not profiled; call profile(true) before it runs");
+  return make_profile(s);
+}
+
+std::string Step::describe() const {
+  const Plans& plans = compiled(Location::current());
+  if (!plans.open) return wr::describe(inside());
+  std::string text = name_of(plans.options) + " for " + to_text(plans.specs) + ": " +
+                     std::to_string(plans.kept.size()) + " of at most " + std::to_string(plans.options.plans) +
+                     " plans, the one used last first\n";
+  for (const auto& plan : plans.kept) text += "\n" + wr::describe(*plan);
+  return text;
+}
+
+std::string Step::graph() const { return ir::print(*inside().graph); }
+
+// ---- compile and eval ----
+
+Step compile(const TracedFunction& fn, const std::vector<Spec>& specs, const CompileOptions& options, Location where) {
+  if (tracing())
+    fail(where, "compile: another step is being traced; a step cannot be compiled inside one (trace one function)");
   if (options.lanes < 0 || options.lanes > kMaxThreads)
     fail(where, "compile: lanes must be 0.." + std::to_string(kMaxThreads) + ", is " + std::to_string(options.lanes));
-  auto graph = std::make_shared<ir::Graph>();
-  std::vector<Tensor> arguments;
-  for (const Spec& spec : specs) arguments.emplace_back(graph, graph->add_input(spec, where));
-  {
-    const ir::TraceScope trace(graph);
-    // A user's rule may hold tensors, which hold the graph, which holds the rule.
-    struct DropRules {
-      ir::Graph& graph;
-      ~DropRules() { graph.gradient_rules.clear(); }
-    } drop_rules{*graph};
-    for (const Tensor& t : fn(arguments)) {
-      if (!t) fail(where, "compile: the step returned an empty Tensor");
-      if (t.graph() != graph) fail(where, "compile: the step returned a tensor of another trace");
-      graph->outputs.push_back(t.node());
-    }
-  }
-  Step step = make_step(*graph, options, where);
-  watch(step.inside());
-  if (options.profile) step.profile(true);
-  return step;
+  if (options.plans < 1) fail(where, "compile: a step keeps at least one plan, not " + std::to_string(options.plans));
+  checked_threads(options.threads, where);
+  if (!has_open_sizes(specs)) return Step(make_plan(fn, specs, options, where));
+  auto plans = std::make_unique<Step::Plans>();
+  plans->options = options;
+  plans->where = where;
+  plans->specs = specs;
+  plans->fn = fn;
+  plans->open = true;
+  return Step(std::move(plans));
 }
 
 Step StepFunction::compiled(const std::vector<Spec>& specs, const CompileOptions& options) const {
@@ -204,7 +325,7 @@ Step StepFunction::compiled(const std::vector<Spec>& specs, const CompileOptions
     fail(where_, "compile: the function takes " + std::to_string(parameters_) +
                      (parameters_ == 1 ? " tensor" : " tensors") + ", but " + std::to_string(given) +
                      (given == 1 ? " type was given" : " types were given"));
-  return compile(call_, specs, options, where_);
+  return compile(has_open_sizes(specs) ? keep_() : call_, specs, options, where_);
 }
 
 std::vector<Array> eval(const std::vector<Tensor>& tensors, Location where) {
@@ -220,10 +341,11 @@ std::vector<Array> eval(const std::vector<Tensor>& tensors, Location where) {
     if (t.graph() != source) fail(where, "eval: the tensors belong to different traces");
     wanted.outputs.push_back(t.node());
   }
-  Step step = make_step(wanted, {}, where);
-  step.again();
+  const auto plan = make_plan(wanted, {}, where);
+  const Turn::Hold turn(plan->turn);
+  plan->run();
   std::vector<Array> results;
-  for (std::size_t i = 0; i < tensors.size(); ++i) results.push_back(step.output(i).clone());
+  for (const Array& output : plan->outputs) results.push_back(output.clone());
   return results;
 }
 

@@ -42,7 +42,7 @@ Function derivative(const Function& fn) {
     std::vector<Tensor> by;
     for (const Tensor& t : x)
       if (t.dtype() == DType::f64) by.push_back(t);
-    return grad(total, by);
+    return grad(total, by, allow_unused);
   };
 }
 

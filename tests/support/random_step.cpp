@@ -422,15 +422,15 @@ void RandomStep::differentiate() {
   std::vector<Tensor> by;
   for (const Tensor& t : leaves_)
     if (chance(50)) by.push_back(t);
-  const auto gradients = grad(loss, by);
+  const auto gradients = grad(loss, by, allow_unused);
   extra_.assign(gradients.begin(), gradients.end());
   extra_.push_back(loss);
   const std::vector<State> parameters{states_[0], states_[1]};
   if (chance(50)) {
     if (draw(2))
-      adam_.minimize(loss, parameters);
+      adam_.minimize(loss, parameters, allow_unused);
     else
-      sgd_.minimize(loss, parameters);
+      sgd_.minimize(loss, parameters, allow_unused);
   }
 }
 

@@ -1,12 +1,15 @@
 // The inner loop of Windrow.
 #include "backend/cpu/executor.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
 #include "base/denormals.h"
+#include "base/host.h"
 #include "base/thread_team.h"
 #include "base/ticks.h"
 
@@ -17,6 +20,22 @@ namespace {
 constexpr std::size_t kApart = 4096;
 
 std::size_t rounded(std::size_t bytes) { return (bytes + kApart - 1) / kApart * kApart; }
+
+/// The system promises more than it has; what is large is compared with what is free before a page is touched.
+void expect_memory(const lower::Program& program) {
+  constexpr double kLarge = 64e6, kGigabyte = 1e9;
+  const auto lanes = static_cast<double>(program.lanes), arena = static_cast<double>(program.arena_bytes);
+  const double of_lanes =
+      (static_cast<double>(program.scratch_bytes) + static_cast<double>(program.partial_bytes)) * lanes;
+  if (arena + of_lanes < kLarge) return;
+  const auto have = static_cast<double>(memory_available());
+  if (have <= 0 || arena + of_lanes <= have) return;
+  const auto text = [&](double bytes) { return fmt::format("{:.1f} GB", bytes / kGigabyte); };
+  throw NoMemory(
+      fmt::format("the plan needs {} ({} for values that outlive their strips, {} on {} lanes), {} of memory "
+                  "are free",
+                  text(arena + of_lanes), text(arena), text(of_lanes), program.lanes, text(have)));
+}
 
 }  // namespace
 
@@ -46,6 +65,7 @@ Executor::Executor(lower::Program program, std::unique_ptr<Kernels> kernels)
   commits_ = bound(program_.commits);
   const auto lanes = static_cast<std::size_t>(program_.lanes);
   const std::size_t scratch = rounded(program_.scratch_bytes);
+  expect_memory(program_);
   scratch_ = allocate(scratch * lanes);
   partials_ = allocate(program_.partial_bytes * lanes);
   arena_ = allocate(program_.arena_bytes);

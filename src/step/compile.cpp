@@ -1,0 +1,155 @@
+// From a function to a plan: trace, optimise, schedule, lower, and memory for what it computes.
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "backend/cpu/backend.h"
+#include "backend/cpu/measure.h"
+#include "base/host.h"
+#include "base/thread_team.h"
+#include "passes/passes.h"
+#include "step/inside.h"
+#include "step/profile.h"
+#include "step/tune.h"
+
+namespace wr {
+namespace {
+
+cpu::Target target_of(const CompileOptions& options) {
+  return options.simd.empty() ? cpu::active_target() : cpu::target_named(options.simd);
+}
+
+Machine machine_of(const CompileOptions& options) {
+  return options.machine.empty() ? cpu::machine(target_of(options)) : machine_named(options.machine);
+}
+
+std::size_t bytes_of(const Spec& spec) { return static_cast<std::size_t>(spec.shape.count()) * size_of(spec.dtype); }
+
+StepFacts facts_of(const plan::Schedule& schedule, const lower::Program& program) {
+  StepFacts f;
+  f.lanes = schedule.lanes;
+  f.phases = static_cast<int>(schedule.phases.size());
+  for (const auto& phase : schedule.phases) {
+    f.regions += static_cast<int>(phase.regions.size());
+    for (const auto& region : phase.regions)
+      for (const auto& m : region.members) f.flops += plan::flops(*schedule.graph, m.node);
+  }
+  for (const auto& code : program.codes) f.instructions += static_cast<int>(code.calls.size());
+  f.scratch_bytes = program.scratch_bytes;
+  f.partial_bytes = program.partial_bytes;
+  f.arena_bytes = program.arena_bytes;
+  f.lower_bound_bytes = program.scratch_lower_bound * static_cast<std::size_t>(f.lanes) + program.arena_lower_bound;
+  for (int id : schedule.states) f.state_bytes += bytes_of((*schedule.graph)[id].spec);
+  for (int id : schedule.graph->inputs) f.arguments.push_back((*schedule.graph)[id].spec);
+  return f;
+}
+
+std::string gigabytes(double bytes) { return fmt::format("{:.1f} GB", bytes / 1e9); }
+
+// What is smaller than this is asked of the system without a look at what it has.
+constexpr double kSmall = 64e6;
+
+/// Refuses what this machine cannot hold before a plan is made for it: a plan has a piece for every strip.
+void expect_values_to_fit(const ir::Graph& graph, Location where) {
+  const auto most = static_cast<double>(host().memory);
+  const auto expect = [&](int id, const std::string& what) {
+    const auto bytes = static_cast<double>(bytes_of(graph[id].spec));
+    if (most > 0 && bytes > most && bytes > kSmall)
+      fail(where, fmt::format("compile: {} is {}: {}, and this machine has {} of memory", what,
+                              to_string(graph[id].spec), gigabytes(bytes), gigabytes(most)));
+  };
+  for (std::size_t i = 0; i < graph.inputs.size(); ++i) expect(graph.inputs[i], fmt::format("argument {}", i));
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) expect(graph.outputs[i], fmt::format("result {}", i));
+}
+
+/// A state that is made while the step is traced for a second shape would not be the one the first shape updates.
+void expect_shared_states(const ir::Graph& graph, Location where) {
+  for (const ir::Update& u : graph.updates) {
+    const auto& variable = graph[u.state].variable;
+    if (variable->made_in.lock().get() != &graph) continue;
+    fail(where, "compile: state '" + variable->name +
+                    "' is made anew whenever the step is traced, and a step with open sizes is traced once a shape: "
+                    "make it outside the function");
+  }
+}
+
+}  // namespace
+
+Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOptions& o, Location where)
+    : Inside(std::move(optimised), o, cpu::Backend(target_of(o), machine_of(o)), where) {}
+
+Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOptions& o,
+                     const backend::Backend& backend, Location where)
+    : options(o), graph(std::move(optimised)) {
+  expect_values_to_fit(*graph, where);
+  const plan::Options wanted{machine_of(o), o.lanes};
+  try {
+    schedule = o.tune || tune_by_environment()
+                   ? tuned(*graph, wanted, backend, o.threads ? o.threads : default_threads(), cpu::cache_folder())
+                   : plan::schedule(*graph, wanted);
+    backend::expect_runnable(backend, schedule);
+    executor = backend.prepare(schedule);
+  } catch (const NoMemory& none) {
+    fail(where, "compile: " + std::string(none.what()) + "; smaller sizes or checkpoint() need less");
+  }
+  const lower::Program& program = executor->program();
+  facts = facts_of(schedule, program);
+  const ir::Graph& g = *schedule.graph;
+  turn = std::make_shared<Turn>();
+  for (std::size_t i = 0; i < schedule.states.size(); ++i) {
+    const auto& variable = g[schedule.states[i]].variable;
+    variables.push_back(variable);
+    Turn::join(turn, variable->turn);
+    executor->bind(program.state_base[i], variable->memory);
+  }
+  for (std::size_t i = 0; i < program.constants.size(); ++i) {
+    constants.push_back(g[program.constants[i]].value);
+    executor->bind(program.constant_base[i], const_cast<void*>(detail::ArrayAccess::read(*constants.back())));
+  }
+  outputs.reserve(g.outputs.size());
+  for (std::size_t i = 0; i < g.outputs.size(); ++i) {
+    const Spec& spec = g[g.outputs[i]].spec;
+    outputs.push_back(Array::zeros(spec.shape, spec.dtype, where).window());
+    executor->bind(program.output_base[i], detail::ArrayAccess::write_shared(outputs.back()));
+  }
+  if (is_checked(options, *graph)) checker = std::make_unique<Checker>(graph);
+}
+
+Step::Inside::~Inside() { unwatch(*this); }
+
+std::unique_ptr<Step::Inside> make_plan(const ir::Graph& traced, const CompileOptions& options, Location where) {
+  const auto start = std::chrono::steady_clock::now();
+  auto inside = std::make_unique<Step::Inside>(passes::optimise(traced), options, where);
+  inside->threads = options.threads ? options.threads : default_threads();
+  inside->executor->reserve_threads(inside->threads);
+  inside->facts.compile_ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return inside;
+}
+
+std::unique_ptr<Step::Inside> make_plan(const TracedFunction& fn, const std::vector<Spec>& specs,
+                                        const CompileOptions& options, Location where, bool states_exist) {
+  auto graph = std::make_shared<ir::Graph>();
+  std::vector<Tensor> arguments;
+  for (const Spec& spec : specs) arguments.emplace_back(graph, graph->add_input(spec, where));
+  {
+    const ir::TraceScope trace(graph);
+    // A user's rule may hold tensors, which hold the graph, which holds the rule.
+    struct DropRules {
+      ir::Graph& graph;
+      ~DropRules() { graph.gradient_rules.clear(); }
+    } drop_rules{*graph};
+    for (const Tensor& t : fn(arguments)) {
+      if (t.empty()) fail(where, "compile: the step returned an empty Tensor");
+      if (t.graph() != graph) fail(where, "compile: the step returned a tensor of another trace");
+      graph->outputs.push_back(t.node());
+    }
+  }
+  if (states_exist) expect_shared_states(*graph, where);
+  auto inside = make_plan(*graph, options, where);
+  watch(*inside);
+  if (options.profile) inside->executor->record(true);
+  return inside;
+}
+
+}  // namespace wr
