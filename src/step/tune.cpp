@@ -18,7 +18,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kCandidates = 4;
-constexpr double kSecondsEach = 0.03;
+constexpr double kSecondsEach = 0.04;
+constexpr double kClearly = 0.98;  // what is not clearly faster is not worth leaving the estimate for
 constexpr std::uint64_t kLongestName = 200;
 
 /// Arguments, states and results as large as the step's, for runs that change nothing of anybody's.
@@ -49,22 +50,27 @@ class Playground {
   std::vector<Array> own_;
 };
 
-/// Seconds of a run, the best of blocks.
-double best_seconds(backend::Executor& executor, int threads) {
-  auto seconds = [&](int turns) {
+/// A plan that can be run, and its best time so far.
+struct Candidate {
+  std::unique_ptr<backend::Executor> executor;
+  Playground playground;
+  double best = 1e9;  // seconds of a run
+
+  void time(int turns, int threads) {
     const auto start = Clock::now();
-    for (int i = 0; i < turns; ++i) executor.run(threads);
-    return std::chrono::duration<double>(Clock::now() - start).count() / turns;
-  };
-  constexpr int kBlocks = 10;
-  double best = std::min(seconds(1), seconds(1));
-  const int turns = std::clamp(static_cast<int>(kSecondsEach / kBlocks / std::max(best, 1e-8)), 1, 10000);
-  for (double spent = 0; spent < kSecondsEach;) {
-    const double block = seconds(turns);
-    best = std::min(best, block);
-    spent += block * turns;
+    for (int i = 0; i < turns; ++i) executor->run(threads);
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count() / turns);
   }
-  return best;
+};
+
+/// The candidates take turns, so that what disturbs the machine for a while disturbs all of them.
+void time_in_turns(std::vector<Candidate>& candidates, int threads) {
+  constexpr int kRounds = 20;
+  for (Candidate& c : candidates)
+    for (int i = 0; i < 3; ++i) c.time(1, threads);
+  for (int round = 0; round < kRounds; ++round)
+    for (Candidate& c : candidates)
+      c.time(std::clamp(static_cast<int>(kSecondsEach / kRounds / std::max(c.best, 1e-8)), 1, 10000), threads);
 }
 
 /// What the fastest plan depends on, as a file's name.
@@ -120,31 +126,26 @@ plan::Schedule tuned(const ir::Graph& graph, const plan::Options& options, const
   std::vector<plan::Schedule> list = plan::schedules(graph, options, kCandidates);
   if (list.size() == 1) return std::move(list.front());
   for (const auto& schedule : list) backend::expect_runnable(backend, schedule);
-  std::vector<std::unique_ptr<backend::Executor>> executors;
-  executors.push_back(backend.prepare(list.front()));
+  std::vector<Candidate> candidates(list.size());
+  candidates[0].executor = backend.prepare(list[0]);
   const std::string plans = folder.empty() ? "" : folder + "/plans";
   const std::string file =
-      plans.empty() ? "" : plans + "/" + key_of(graph, options, executors.front()->target(), threads);
+      plans.empty() ? "" : plans + "/" + key_of(graph, options, candidates[0].executor->target(), threads);
   if (!file.empty()) {
     const std::string form = remembered(file);
     const auto known = std::find_if(list.begin(), list.end(), [&](const auto& s) { return s.form == form; });
     if (known != list.end()) return std::move(*known);
   }
-  Playground playground;
-  std::size_t fastest = 0;
-  double best = 0;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    if (i > 0) executors.push_back(backend.prepare(list[i]));
-    backend::Executor& executor = *executors.back();
-    executor.reserve_threads(threads);
-    playground.bind(executor, list[i]);
-    const double seconds = best_seconds(executor, threads);
-    if (i == 0 || seconds < best) {
-      best = seconds;
-      fastest = i;
-    }
-    executors.back().reset();  // its memory is as large as the step's
+    Candidate& c = candidates[i];
+    if (i > 0) c.executor = backend.prepare(list[i]);
+    c.executor->reserve_threads(threads);
+    c.playground.bind(*c.executor, list[i]);
   }
+  time_in_turns(candidates, threads);
+  std::size_t fastest = 0;
+  for (std::size_t i = 1; i < list.size(); ++i)
+    if (candidates[i].best < kClearly * candidates[fastest].best) fastest = i;
   if (!file.empty()) remember(plans, file, list[fastest].form);
   return std::move(list[fastest]);
 }
