@@ -30,6 +30,25 @@ struct Condition {
   double left_number = 0, right_number = 0;  // of constants, where by_number
 };
 
+template <class Number>
+bool holds(Number a, Condition::Compare compare, Number b) {
+  switch (compare) {
+    case Condition::Compare::eq:
+      return a == b;
+    case Condition::Compare::ne:
+      return a != b;
+    case Condition::Compare::lt:
+      return a < b;
+    case Condition::Compare::le:
+      return a <= b;
+    case Condition::Compare::gt:
+      return a > b;
+    case Condition::Compare::ge:
+      return a >= b;
+  }
+  return false;
+}
+
 struct CoreRule {
   CoreAtom head;
   std::vector<CoreAtom> body, negated;

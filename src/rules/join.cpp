@@ -271,21 +271,7 @@ bool Join::test(const Condition& c) const {
     a = c.left.constant ? c.left.index : values_[static_cast<std::size_t>(c.left.index)];
     b = c.right.constant ? c.right.index : values_[static_cast<std::size_t>(c.right.index)];
   }
-  switch (c.compare) {
-    case Condition::Compare::eq:
-      return a == b;
-    case Condition::Compare::ne:
-      return a != b;
-    case Condition::Compare::lt:
-      return a < b;
-    case Condition::Compare::le:
-      return a <= b;
-    case Condition::Compare::gt:
-      return a > b;
-    case Condition::Compare::ge:
-      return a >= b;
-  }
-  return false;
+  return holds(a, c.compare, b);
 }
 
 std::int64_t Join::only_candidate(const Condition& c, int variable) const {

@@ -14,24 +14,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-bool compares(std::int64_t a, Condition::Compare c, std::int64_t b) {
-  switch (c) {
-    case Condition::Compare::eq:
-      return a == b;
-    case Condition::Compare::ne:
-      return a != b;
-    case Condition::Compare::lt:
-      return a < b;
-    case Condition::Compare::le:
-      return a <= b;
-    case Condition::Compare::gt:
-      return a > b;
-    case Condition::Compare::ge:
-      return a >= b;
-  }
-  return false;
-}
-
 }  // namespace
 
 Solver::Solver(const Checked& program, const CoreProgram& core, const Data& data, const SolveOptions& options)
@@ -288,9 +270,9 @@ void Solver::run_count(const CoreCount& c) {
     if (!ranks_.empty())
       ranks_[static_cast<std::size_t>(c.head)].try_emplace(number_of(c.head, tuple.data()), iteration_);
   };
-  if (!compares(0, c.compare, c.number)) {
+  if (!holds<std::int64_t>(0, c.compare, c.number)) {
     for (const auto& [tuple, n] : counts)
-      if (compares(n, c.compare, c.number)) add(tuple);
+      if (holds<std::int64_t>(n, c.compare, c.number)) add(tuple);
     return;
   }
   // None at all is an answer too: every tuple of the domains is asked.
@@ -307,7 +289,7 @@ void Solver::run_count(const CoreCount& c) {
       rest /= head.tuples().sizes()[a];
     }
     const auto found = counts.find(tuple);
-    if (compares(found == counts.end() ? 0 : found->second, c.compare, c.number)) add(tuple);
+    if (holds<std::int64_t>(found == counts.end() ? 0 : found->second, c.compare, c.number)) add(tuple);
   }
 }
 

@@ -84,9 +84,9 @@ Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOp
   expect_values_to_fit(*graph, where);
   const plan::Options wanted{machine_of(o), o.lanes};
   try {
-    schedule = o.tune || tune_by_environment()
-                   ? tuned(*graph, wanted, backend, o.threads ? o.threads : default_threads(), cpu::cache_folder())
-                   : plan::schedule(*graph, wanted);
+    schedule = o.tune || tune_by_environment() ? tuned(*graph, wanted, backend, cpu::name_of(target_of(o)),
+                                                       o.threads ? o.threads : default_threads(), cpu::cache_folder())
+                                               : plan::schedule(*graph, wanted);
     backend::expect_runnable(backend, schedule);
     executor = backend.prepare(schedule);
   } catch (const NoMemory& none) {

@@ -121,24 +121,22 @@ bool tune_by_environment() {
   return text != nullptr && std::string_view(text) == "1";
 }
 
-plan::Schedule tuned(const ir::Graph& graph, const plan::Options& options, const backend::Backend& backend, int threads,
-                     const std::string& folder) {
+plan::Schedule tuned(const ir::Graph& graph, const plan::Options& options, const backend::Backend& backend,
+                     std::string_view target, int threads, const std::string& folder) {
   std::vector<plan::Schedule> list = plan::schedules(graph, options, kCandidates);
   if (list.size() == 1) return std::move(list.front());
-  for (const auto& schedule : list) backend::expect_runnable(backend, schedule);
-  std::vector<Candidate> candidates(list.size());
-  candidates[0].executor = backend.prepare(list[0]);
   const std::string plans = folder.empty() ? "" : folder + "/plans";
-  const std::string file =
-      plans.empty() ? "" : plans + "/" + key_of(graph, options, candidates[0].executor->target(), threads);
+  const std::string file = plans.empty() ? "" : plans + "/" + key_of(graph, options, target, threads);
   if (!file.empty()) {
     const std::string form = remembered(file);
     const auto known = std::find_if(list.begin(), list.end(), [&](const auto& s) { return s.form == form; });
     if (known != list.end()) return std::move(*known);
   }
+  std::vector<Candidate> candidates(list.size());
   for (std::size_t i = 0; i < list.size(); ++i) {
     Candidate& c = candidates[i];
-    if (i > 0) c.executor = backend.prepare(list[i]);
+    backend::expect_runnable(backend, list[i]);
+    c.executor = backend.prepare(list[i]);
     c.executor->reserve_threads(threads);
     c.playground.bind(*c.executor, list[i]);
   }

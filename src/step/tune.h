@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "backend/backend.h"
 #include "plan/schedule.h"
@@ -14,7 +15,7 @@ bool tune_by_environment();
 /// The schedule whose runs take least, on memory of its own: states keep their values. What was found for the same
 /// graph, machine, target and number of threads is taken from the folder; one that cannot be read or written is done
 /// without.
-plan::Schedule tuned(const ir::Graph& graph, const plan::Options& options, const backend::Backend& backend, int threads,
-                     const std::string& folder);
+plan::Schedule tuned(const ir::Graph& graph, const plan::Options& options, const backend::Backend& backend,
+                     std::string_view target, int threads, const std::string& folder);
 
 }  // namespace wr
