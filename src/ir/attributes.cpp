@@ -58,6 +58,19 @@ Attrs attrs_of(const Window& window, std::int64_t image_height, std::int64_t ima
 
 ImageSize image_of(const Attrs& fold) { return {fold.ints[kWindowNumbers], fold.ints[kWindowNumbers + 1]}; }
 
+Convolution Convolution::of(const Attrs& attrs) {
+  if (attrs.ints.size() != kWindowNumbers + 3)
+    throw Error("expected " + std::to_string(kWindowNumbers + 3) + " integer attributes, got " +
+                std::to_string(attrs.ints.size()));
+  return {window_of(attrs), image_of(attrs), attrs.ints[kWindowNumbers + 2]};
+}
+
+Attrs Convolution::attrs() const {
+  std::vector<std::int64_t> ints = attrs_of(window, image.height, image.width).ints;
+  ints.push_back(groups);
+  return {std::move(ints), {}, {}};
+}
+
 Labels Labels::of(std::string_view spec) {
   Labels labels{{""}, {}};
   const auto arrow = spec.find("->");

@@ -43,6 +43,17 @@ struct ImageSize {
 };
 ImageSize image_of(const Attrs& fold);
 
+/// Of conv, conv_grad_x and conv_grad_w: the window on an image of such a size, whose channels go in so many groups.
+struct Convolution {
+  Window window;
+  ImageSize image;
+  std::int64_t groups = 1;
+
+  /// Throws Error if the numbers are not as many as expected.
+  static Convolution of(const Attrs& attrs);
+  Attrs attrs() const;
+};
+
 /// Of einsum: "bi,io->bo", taken apart.
 struct Labels {
   std::vector<std::string> operands;

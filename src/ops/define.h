@@ -27,6 +27,7 @@ std::span<const OpDef> einsum_ops();
 std::span<const OpDef> shape_ops();
 std::span<const OpDef> index_ops();
 std::span<const OpDef> window_ops();
+std::span<const OpDef> conv_ops();
 std::span<const OpDef> gate_ops();
 std::span<const OpDef> random_ops();
 std::span<const OpDef> control_ops();
@@ -85,6 +86,13 @@ inline std::vector<Tensor> no_gradient(const Gradient& of) { return std::vector<
 Tensor draw_at(const Tensor& counter, std::uint64_t seed, const char* distribution, double parameter,
                const Shape& shape, DType dtype, Location where);
 Tensor dropout_at(const Tensor& x, double probability, const Tensor& counter, Location where);
+
+/// How many windows an image holds; refuses windows that do not fit.
+struct Grid {
+  std::int64_t height, width;
+};
+Grid grid_of(std::int64_t image_height, std::int64_t image_width, const Window& window);
+void expect_image(const Spec& x);
 
 /// g summed over the axes along which an operand of this shape was broadcast.
 Tensor sum_to_shape(const Tensor& g, const Shape& shape, Location where);

@@ -305,6 +305,9 @@ Elements evaluate_op(const Call& call) {
     case Op::fold:
     case Op::max_pool_pick:
     case Op::max_pool_scatter:
+    case Op::conv:
+    case Op::conv_grad_x:
+    case Op::conv_grad_w:
       return evaluate_window(call);
     case Op::gates:
     case Op::gates_grad_x:

@@ -41,7 +41,7 @@ struct Call {
 
 Elements evaluate_op(const Call& call);      // any op that is no leaf, unrounded
 Elements evaluate_index(const Call& call);   // gather ... embedding_grad
-Elements evaluate_window(const Call& call);  // unfold ... max_pool_scatter
+Elements evaluate_window(const Call& call);  // unfold ... conv_grad_w
 Elements evaluate_gates(const Call& call);   // gates ... neighbours_sum
 
 /// Calls f(index) for every index of the shape, in row-major order.

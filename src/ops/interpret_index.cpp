@@ -163,6 +163,49 @@ Elements max_pool_scatter(const Call& call) {
   return out;
 }
 
+// ---- convolutions -------------------------------------------------------------------------------------------------
+/// Calls f(pixel, weight, result) for every product that a convolution adds up.
+template <class F>
+void for_each_product(const Call& call, const Shape& image, const Shape& weights, const Shape& results, F f) {
+  const auto in = static_cast<std::size_t>(weights[2]), out = static_cast<std::size_t>(weights[3]);
+  const std::size_t group = out / static_cast<std::size_t>(Convolution::of(call.node.attrs).groups);
+  for_each_index({results[0], results[1], results[2], weights[0], weights[1]}, [&](const Dims& at) {
+    Dims place{at[0], 0, 0, 0};
+    if (!in_image(call, image, at[1], at[2], at[3], at[4], place)) return;
+    const std::size_t pixel = position(place, image), result = position({at[0], at[1], at[2], 0}, results);
+    const std::size_t weight = position({at[3], at[4], 0, 0}, weights);
+    for (std::size_t c = 0; c < in; ++c)
+      for (std::size_t o = 0; o < out; ++o) f(pixel + o / group * in + c, weight + c * out + o, result + o);
+  });
+}
+
+Elements conv(const Call& call) {
+  Elements out = zeros(call.out().shape);
+  const Elements &x = *call.in[0], &w = *call.in[1];
+  for_each_product(
+      call, call.shape(0), call.shape(1), call.out().shape,
+      [&](std::size_t pixel, std::size_t weight, std::size_t result) { out[result] += x[pixel] * w[weight]; });
+  return out;
+}
+
+Elements conv_grad_x(const Call& call) {
+  Elements out = zeros(call.out().shape);
+  const Elements &g = *call.in[0], &w = *call.in[1];
+  for_each_product(
+      call, call.out().shape, call.shape(1), call.shape(0),
+      [&](std::size_t pixel, std::size_t weight, std::size_t result) { out[pixel] += g[result] * w[weight]; });
+  return out;
+}
+
+Elements conv_grad_w(const Call& call) {
+  Elements out = zeros(call.out().shape);
+  const Elements &x = *call.in[0], &g = *call.in[1];
+  for_each_product(
+      call, call.shape(0), call.out().shape, call.shape(1),
+      [&](std::size_t pixel, std::size_t weight, std::size_t result) { out[weight] += x[pixel] * g[result]; });
+  return out;
+}
+
 }  // namespace
 
 Elements evaluate_index(const Call& call) {
@@ -192,8 +235,14 @@ Elements evaluate_window(const Call& call) {
       return fold(call);
     case Op::max_pool_pick:
       return max_pool_pick(call);
-    default:
+    case Op::max_pool_scatter:
       return max_pool_scatter(call);
+    case Op::conv:
+      return conv(call);
+    case Op::conv_grad_x:
+      return conv_grad_x(call);
+    default:
+      return conv_grad_w(call);
   }
 }
 

@@ -39,8 +39,9 @@ class Chooser {
   void window();
   void random();
   void iota();
-  // choose_einsum.cpp, choose_gates.cpp
+  // choose_einsum.cpp, choose_conv.cpp, choose_gates.cpp
   void einsum();
+  void conv();
   void gates();
   void neighbours();
 

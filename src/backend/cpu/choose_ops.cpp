@@ -138,6 +138,10 @@ void Chooser::run() {
     case Op::max_pool_pick:
     case Op::max_pool_scatter:
       return window();
+    case Op::conv:
+    case Op::conv_grad_x:
+    case Op::conv_grad_w:
+      return conv();
     case Op::gates:
     case Op::gates_grad_x:
     case Op::gates_grad_coefficients:

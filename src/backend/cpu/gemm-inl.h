@@ -86,34 +86,7 @@ struct FirstLanes {
 #endif
 };
 
-// Cuts `size` into as few parts of at most `most` as possible, equal but for one: 33 rows are 7 7 7 6 6, not 8 8 8 8 1.
-struct Parts {
-  Parts(i64 size, i64 most) : Parts(into((size + most - 1) / most, size)) {}
-  static Parts into(i64 count, i64 size) { return {count, size / count, size % count}; }
-  i64 count, base, longer;
-  i64 length(i64 part) const { return base + (part < longer); }
-
- private:
-  Parts(i64 parts, i64 least, i64 rest) : count(parts), base(least), longer(rest) {}
-};
-
 // ---- the register tile ----------------------------------------------------------------------------------------------
-
-template <class T>
-struct Tile {
-  const T* a = nullptr;
-  i64 a_row = 0, a_col = 0;
-  const T* b = nullptr;
-  i64 b_row = 0;
-  T* c = nullptr;
-  i64 c_row = 0;
-  i64 k = 0;
-  i64 last = kLanes<T>;  // lanes of the last vector of a row that are columns of C
-  bool accumulate = false;
-  T* copy = nullptr;  // where the rows of B go as well, one after the other
-  // The sum goes over k again for each segment: A jumps, B goes on.
-  i64 segments = 1, a_segment = 0;
-};
 
 // What a tile does with B: reads it (padded to whole vectors, or with a partial last one), or also copies it, padded.
 enum class Form { plain, tail, keep, keep_tail };
@@ -134,8 +107,8 @@ HWY_NOINLINE void run_tile(const Tile<T>& tile) {
 
   V sum[Rows][Vectors];
   WR_UNROLL for (int i = 0; i < Rows; ++i) { WR_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = hn::Zero(d); }
-  for (i64 segment = 0; segment < tile.segments; ++segment) {
-    const T* HWY_RESTRICT a = tile.a + segment * tile.a_segment;
+  for (i64 group = 0, segment = 0; group < tile.groups;) {
+    const T* HWY_RESTRICT a = tile.a + group * tile.a_group + segment * tile.a_segment;
     for (i64 k = tile.k; k > 0; --k) {
       V row[Vectors];
       WR_UNROLL for (int j = 0; j < Vectors; ++j) {
@@ -153,6 +126,7 @@ HWY_NOINLINE void run_tile(const Tile<T>& tile) {
       a += a_col;
       b += b_row;
     }
+    if (++segment == tile.segments) segment = 0, ++group;
   }
   const bool partial = tile.last != N;
   if (tile.accumulate) {
@@ -174,9 +148,6 @@ HWY_NOINLINE void run_tile(const Tile<T>& tile) {
     }
   }
 }
-
-template <class T>
-using TileFunction = void (*)(const Tile<T>&);
 
 template <class T, int Vectors, Form form, int... Row>
 constexpr std::array<TileFunction<T>, kTallest> tile_row(std::integer_sequence<int, Row...>) {
@@ -296,16 +267,6 @@ void pack(const T* in, i64 in_w, i64 in_k, i64 width, i64 k, T* out, i64 padded)
     for (i64 i = w; i < padded; ++i) out[at * padded + i] = i < width ? in[i * in_w + at * in_k] : T(0);
   }
 }
-
-// The strips of rows or panels of columns that tiles take: as few as registers allow, nearly equal.
-struct Panels {
-  Panels(i64 whole, i64 step, i64 most) : Panels(whole, step, Parts((whole + step - 1) / step, most)) {}
-  Panels(i64 whole, i64 step, Parts cut) : size(whole), unit(step), parts(cut) {}
-  i64 size, unit;
-  Parts parts;
-  i64 count() const { return parts.count; }
-  i64 width(i64 panel) const { return parts.length(panel) * unit; }
-};
 
 // Packs a block: the panel that begins at column w is out[w*k ..], k lines as long as the panel is wide.
 template <class T>

@@ -224,9 +224,23 @@ void run_panels(const Gemm& gemm, const void* a_in, const void* b_in, void* c_in
 }  // namespace
 
 template <class T>
+TileFunction<T> find_tile(bool tail, i64 rows, i64 vectors) {
+  return tail ? tile_function<T, Form::tail>(rows, vectors) : tile_function<T, Form::plain>(rows, vectors);
+}
+
+template <class T>
 const HwyGemm<T>& kernels() {
-  static constexpr HwyGemm<T> all{run_direct<T>, run_packed<T>,           run_panels<T>, pack<T>,
-                                  kLanes<T>,     kMaxVectors * kLanes<T>, kTallest,      kMaxRows[kMaxVectors - 1]};
+  static constexpr HwyGemm<T> all{.direct = run_direct<T>,
+                                  .packed = run_packed<T>,
+                                  .panels = run_panels<T>,
+                                  .pack = pack<T>,
+                                  .lanes = kLanes<T>,
+                                  .panel = kMaxVectors * kLanes<T>,
+                                  .rows = kTallest,
+                                  .strip = kMaxRows[kMaxVectors - 1],
+                                  .tile = find_tile<T>,
+                                  .most_rows = {kMaxRows[0], kMaxRows[1], kMaxRows[2]},
+                                  .most_vectors = kMaxVectors};
   return all;
 }
 template const HwyGemm<float>& kernels<float>();
