@@ -135,5 +135,24 @@ TEST_P(Nets, LearnAndAllocateNothing) {
 INSTANTIATE_TEST_SUITE_P(All, Nets, testing::Range(0, static_cast<int>(examples().size())),
                          [](const auto& info) { return examples()[static_cast<std::size_t>(info.param)].name; });
 
+TEST(BatchNorm, StandardisesFeaturesFarFromZero) {
+  const BatchNorm norm(2, {.epsilon = 0, .affine = false, .momentum = 0.5});
+  std::vector<float> values;
+  for (int i = 0; i < 64; ++i) {
+    const float wave = static_cast<float>(i % 8) - 3.5f;  // variance 5.25
+    values.push_back(30 + wave);
+    values.push_back(-100 + 0.01f * wave);
+  }
+  const Array x = Array::from<float>(values).reshape({64, 2});
+  Step step = compile([&](Tensor t) { return norm(t, Mode::train); }, f32(64, 2));
+  Array y = step(x)[0];
+  EXPECT_NEAR(y.data<float>()[0], -3.5 / std::sqrt(5.25), 1e-4);
+  for (int run = 0; run < 24; ++run) y = step(x)[0];  // by now the running mean is near
+  EXPECT_NEAR(y.data<float>()[0], -3.5 / std::sqrt(5.25), 1e-6);
+  EXPECT_NEAR(y.data<float>()[1], -3.5 / std::sqrt(5.25), 1e-3);
+  EXPECT_NEAR(norm.mean.value().data<float>()[0], 30, 1e-4);
+  EXPECT_NEAR(norm.variance.value().data<float>()[0], 5.25 * 64 / 63, 1e-4);
+}
+
 }  // namespace
 }  // namespace wr

@@ -6,6 +6,13 @@
 namespace wr::nn {
 namespace {
 
+/// [1, ..., 1, width], as reductions that keep their axes leave it.
+Shape kept_shape(const Tensor& x) {
+  Shape shape = x.shape();
+  for (int i = 0; i + 1 < shape.rank(); ++i) shape[i] = 1;
+  return shape;
+}
+
 Tensor optional(const State& state, const Where& where) { return state ? Tensor(state, where) : Tensor(); }
 
 }  // namespace
@@ -40,13 +47,24 @@ Tensor BatchNorm::forward(const Tensor& x, Mode mode, const Where& where) const 
   if (count < 2) fail(where, "BatchNorm: one value a feature has no variance; the input is " + to_string(x.shape()));
   std::vector<int> axes;
   for (int i = 0; i + 1 < x.rank(); ++i) axes.push_back(i);
+  // Mean and variance both come from one reading of the batch, so that lanes wait for one another once, not twice.
+  // Taken about the running mean, near which the batch's is, the variance loses nothing to cancellation.
+  const Tensor about = stop_gradient(reshape(Tensor(mean, where), kept_shape(x), where), where);
+  const Tensor offset = Operand(x, where) - about;
+  const Tensor first = wr::mean(offset, axes, Keep::yes, where);
+  const Tensor second = wr::mean(square(offset, where), axes, Keep::yes, where);
+  const Tensor spread = relu(Operand(second, where) - square(first, where), where);
   const auto move = [&](const State& running, const Tensor& batch) {
     const Tensor flat = reshape(batch, {width_}, where);
     running.assign(lerp(Operand(Tensor(running, where), where), flat, options_.momentum), where);
   };
-  move(mean, wr::mean(x, axes, Keep::yes, where));
-  move(variance, Operand(wr::variance(x, axes, Keep::yes, where), where) * (count / (count - 1)));
-  return batch_norm(x, optional(scale, where), optional(shift, where), options_.epsilon, where);
+  move(mean, Operand(first, where) + about);
+  move(variance, Operand(spread, where) * (count / (count - 1)));
+  Tensor factor = rsqrt(Operand(spread, where) + options_.epsilon, where);
+  if (scale) factor = Operand(factor, where) * scale;
+  Tensor constant = -(Operand(first, where) * factor);
+  if (shift) constant = Operand(constant, where) + shift;
+  return muladd(Operand(offset, where), factor, constant);
 }
 
 Tensor BatchNorm::by_running_statistics(const Tensor& x, const Where& where) const {

@@ -270,7 +270,7 @@ struct Runner {
 
   /// A multiple of both a row and a vector, longer where there is more to do; 0 if repeating does not pay.
   static std::size_t period_of(std::size_t cols, std::size_t total) {
-    if (cols > kMaxPeriod || cols % kLanes == 0 || total < 64 * kLanes) return 0;
+    if (cols > kMaxPeriod || cols % (kUnroll * kLanes) == 0 || total < 64 * kLanes) return 0;
     std::size_t period = cols * (kLanes / std::min(kLanes, cols & (~cols + 1)));
     while (2 * period <= kMaxPeriod * kLanes && 8 * period <= total) period *= 2;
     return period;
