@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from jax_models import MODELS
 from serve import Unknown, serve
 
 random = np.random.default_rng(0)
@@ -182,6 +183,9 @@ CASES = {
 
 
 def make(family, sizes, batch):
+    if family in MODELS:
+        model, width = MODELS[family]
+        return model(sizes[0] or width, batch)
     if family not in CASES:
         raise Unknown(family)
     return CASES[family](sizes, batch)
