@@ -44,6 +44,30 @@ TEST(Pace, SlowRunsAreJudgedOneByOne) {
   EXPECT_LT(mean_cost(pace, 2, 400, [](int n) { return n > 1 ? 900000 : 50000; }), 80000);
 }
 
+/// How many of the last half of some runs are of one thread, on a machine where run number i on n threads takes cost(n,
+/// i).
+double share_of_one(int runs, const std::function<int(int, int)>& cost) {
+  Pace pace;
+  int single = 0;
+  for (int i = 0; i < runs; ++i) {
+    const int members = pace.members(2);
+    pace.ran(microseconds(cost(members, i)));
+    single += i >= runs / 2 && members == 1;
+  }
+  return static_cast<double>(single) / (runs - runs / 2);
+}
+
+// Another program gets a core now and then, as one of low priority does: for 4 ms of every 60.
+TEST(Pace, AMomentsStallIsNoReasonToGiveUpACore) {
+  EXPECT_LT(share_of_one(20000, [](int n, int i) { return n == 1 ? 300 : i % 400 == 0 ? 4150 : 150; }), 0.02);
+}
+
+// Half of each core belongs to others. Two threads would be quicker than one that gets half a core, at the others'
+// cost.
+TEST(Pace, TakesNoMoreThanItsShareWhereOthersWorkToo) {
+  EXPECT_GT(share_of_one(20000, [](int n, int i) { return n == 2 ? 400 : i % 10 == 0 ? 2860 : 260; }), 0.9);
+}
+
 TEST(Pace, OneThreadIsOneThread) {
   Pace pace;
   for (int i = 0; i < 100; ++i) {

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -24,8 +25,17 @@
 namespace wr {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 // Longer than what a training loop does between two steps, far shorter than a person or a power meter notices.
-constexpr auto kSpin = std::chrono::microseconds(50);
+constexpr Clock::duration kSpin = std::chrono::microseconds(50);
+// A member that is late has lost its core to another program for a slice of the scheduler's. Who goes to sleep
+// meanwhile gives away a second core, even to a program of the lowest priority, and gets it back a slice after being
+// woken.
+constexpr Clock::duration kLongestSpin = std::chrono::milliseconds(5);
+// Where even that is in vain, other programs have as good a right to the cores as we have: spinning becomes shorter
+// with every wait that ends in sleep, and longer again with every one that does not.
+constexpr Clock::duration kLonger = std::chrono::microseconds(1);
 constexpr int kPollsBetweenClocks = 64;
 constexpr int kYields = 8;
 
@@ -36,6 +46,7 @@ struct Membership {
   bool crowded = false;
 };
 constinit thread_local Membership t_self;
+constinit thread_local Clock::duration t_spin = kLongestSpin;  // how long this thread spins for members
 
 void pause_cpu() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -70,24 +81,29 @@ void ThreadTeam::Signal::raise(std::uint32_t count) {
   if (before & 1) word_.notify_all();
 }
 
-void ThreadTeam::Signal::await(std::uint32_t count, bool crowded) {
+void ThreadTeam::Signal::await(std::uint32_t count, Wait wait) {
   std::uint32_t word = word_.load(std::memory_order_acquire);
   if (reached(word, count)) return;
-  if (crowded) {
+  if (wait == Wait::crowded) {
     for (int i = 0; i < kYields; ++i) {
       sched_yield();
       word = word_.load(std::memory_order_acquire);
       if (reached(word, count)) return;
     }
   } else {
-    const auto begin = std::chrono::steady_clock::now();
+    const bool member = wait == Wait::member;
+    const Clock::duration spin = member ? t_spin : kSpin;
+    const Clock::time_point begin = Clock::now();
     do {
       for (int i = 0; i < kPollsBetweenClocks; ++i) {
         pause_cpu();
         word = word_.load(std::memory_order_acquire);
-        if (reached(word, count)) return;
+        if (!reached(word, count)) continue;
+        if (member) t_spin = std::min(t_spin + kLonger, kLongestSpin);
+        return;
       }
-    } while (std::chrono::steady_clock::now() - begin < kSpin);
+    } while (Clock::now() - begin < spin);
+    if (member) t_spin = std::max(t_spin / 2, kSpin);
   }
   while (!reached(word, count)) {
     // The sleeper's bit goes in only if the count has not moved, so the one who raises it cannot miss the sleeper.
@@ -125,7 +141,7 @@ void ThreadTeam::forget_threads() noexcept {
 }
 
 // First come, first served: a loop of runs on one thread must not keep another's, or a fork, waiting for ever.
-void ThreadTeam::take_turn() noexcept { serving_.await(tickets_.fetch_add(1, std::memory_order_relaxed), false); }
+void ThreadTeam::take_turn() noexcept { serving_.await(tickets_.fetch_add(1, std::memory_order_relaxed), Wait::next); }
 
 void ThreadTeam::end_turn() noexcept { serving_.raise(serving_.count() + 1); }
 
@@ -174,7 +190,7 @@ void ThreadTeam::grow(int members) {
 void ThreadTeam::work(int member) noexcept {
   Slot& slot = *slots_[member];
   for (std::uint32_t round = 1;; ++round) {
-    slot.start.await(round, t_self.crowded);  // as crowded as the last run was
+    slot.start.await(round, t_self.crowded ? Wait::crowded : Wait::next);  // as crowded as the last run was
     if (slot.body == nullptr) return;
     t_self = {member, slot.base, slot.members > cores_};
     slot.body(slot.context, member, slot.members);
@@ -213,7 +229,8 @@ void ThreadTeam::run(int members, Body body, void* context) noexcept {
   const Membership self = t_self;
   t_self = {};
   count_ = self.count + 1;
-  for (int m = 1; m < members; ++m) slots_[m]->arrived.await(count_, self.crowded);
+  const Wait wait = self.crowded ? Wait::crowded : Wait::member;
+  for (int m = 1; m < members; ++m) slots_[m]->arrived.await(count_, wait);
   end_turn();
 }
 
@@ -222,8 +239,9 @@ void ThreadTeam::barrier(int members) noexcept {
   Membership& self = t_self;
   ++self.count;
   slots_[self.member]->arrived.raise(self.count);
+  const Wait wait = self.crowded ? Wait::crowded : Wait::member;
   for (int m = 0; m < members; ++m) {
-    if (m != self.member) slots_[m]->arrived.await(self.count, self.crowded);
+    if (m != self.member) slots_[m]->arrived.await(self.count, wait);
   }
 }
 

@@ -42,6 +42,10 @@ class ThreadTeam {
   static ThreadTeam s_shared;
   static const int s_fork_handlers;
 
+  /// What is waited for: the next run or turn, which may be long in coming; other members of a run, which should be
+  /// here any moment; or, where there are more members than cores, members that may need this very core.
+  enum class Wait { next, member, crowded };
+
   /// A count that one thread raises and others wait for. The lowest bit says that somebody sleeps on it, so that
   /// raising it costs a system call only then. Counts are compared modulo 2^31.
   class Signal {
@@ -49,8 +53,8 @@ class ThreadTeam {
     void reset(std::uint32_t count) { word_.store(count << 1, std::memory_order_relaxed); }
     std::uint32_t count() const { return word_.load(std::memory_order_relaxed) >> 1; }
     void raise(std::uint32_t count);
-    /// Waits until the count is at least this. `crowded`: there are more members than cores, so spinning is in the way.
-    void await(std::uint32_t count, bool crowded);
+    /// Waits until the count is at least this.
+    void await(std::uint32_t count, Wait wait);
 
    private:
     bool reached(std::uint32_t word, std::uint32_t count) const {

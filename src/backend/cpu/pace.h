@@ -7,7 +7,9 @@
 
 namespace wr::cpu {
 
-/// Times runs in short windows and halves the number of threads while that is faster.
+/// Times runs in windows and halves the number of threads while that is no slower. More threads must pay beside what
+/// fewer take undisturbed: a process that takes more cores because others take so much of its one would only take from
+/// them in turn.
 class Pace {
  public:
   using Clock = std::chrono::steady_clock;
@@ -28,14 +30,15 @@ class Pace {
 
  private:
   explicit Pace(int most) : most_(most) {}
-  void close_window(double mean) noexcept;
+  void close_window() noexcept;
 
   int most_ = 0;
-  int level_ = 0;                  // most >> level members
-  int probed_from_ = -1;           // the level to go back to if this one is no better
-  std::array<double, 11> mean_{};  // of a run, by level, when last seen; 0: never
+  int level_ = 0;                   // most >> level members
+  int probed_from_ = -1;            // the level to go back to if this one is no better
+  double mean_ = 0;                 // of a run on the level that was probed from
+  std::array<double, 11> clean_{};  // the quickest run of the last window, by level; 0: never seen
   Clock::time_point begin_{};
-  Clock::duration window_{};
+  Clock::duration window_{}, quickest_ = Clock::duration::max();
   int runs_ = 0;
   int patience_ = 1, waited_ = 0;  // windows before more threads are tried again
 };
