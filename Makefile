@@ -11,7 +11,7 @@ define configure
 @[ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) $(GENERATOR)
 endef
 
-.PHONY: help deps build run test python test-python test-python-torch wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules guard guard-update install clean program test-timing
+.PHONY: help deps build run test python test-python test-python-torch wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules guard guard-update install clean program test-timing test-arm
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -71,6 +71,12 @@ tsan: deps  ## tests under the thread sanitizer
 	cmake --build build-tsan -j $(JOBS)
 	ctest --preset tsan -j $(JOBS)
 
+test-arm:  ## tests of an AArch64 (NEON) build, under qemu: slow
+	@scripts/install-deps.sh --arm
+	$(call configure,arm,build-arm)
+	cmake --build build-arm -j $(JOBS)
+	ctest --preset arm -j $(JOBS)
+
 format:  ## clang-format every source in place
 	@scripts/install-deps.sh clang-format
 	@clang-format -i $(filter-out %.def,$(SOURCES))
@@ -114,4 +120,4 @@ install: build  ## install into PREFIX (/usr/local)
 	cmake --install build --prefix $(PREFIX)
 
 clean:  ## remove all build folders
-	rm -rf build build-debug build-asan build-tsan build-wheel dist
+	rm -rf build build-debug build-asan build-tsan build-arm build-wheel dist

@@ -30,9 +30,8 @@ void add_bench(Command program) {
       .type("CASE");
   bench.flag("--list", *list, "Show the cases");
   bench
-      .option(
-          "--backends", options->backends,
-          "Compare side by side: all, sse4, avx2, avx512 (avx2:1 for one thread), scalar (the oracle), profile")
+      .option("--backends", options->backends,
+              "Compare side by side: all, sse4, avx2, avx512 (avx2:1 for one thread), scalar (the oracle), profile")
       .comma_separated()
       .type("NAME,...");
   bench.option("--svg", options->svg, "Write that comparison as bars").type("FILE");
@@ -67,7 +66,7 @@ int run(std::vector<std::string> arguments) {
       "  windrow doctor                          what was detected on this machine\n\n"
       "Environment:\n"
       "  WINDROW_THREADS=N   threads a step uses\n"
-      "  WINDROW_SIMD=NAME   force sse4, avx2 or avx512\n"
+      "  WINDROW_SIMD=NAME   force sse4, avx2, avx512 or neon\n"
       "  WINDROW_MACHINE=M   plan for another machine: a name from doctor --machines, or a file\n"
       "  WINDROW_PROFILE=1   profile every step, print the tables at the end (or a FILE to write)\n");
   add_train(root);

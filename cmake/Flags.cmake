@@ -32,8 +32,11 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(APPEND disabled_targets HWY_AVX2 HWY_AVX3)
   endif()
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
-  # NEON alone. GCC would compile the four SVE targets too, but vectors without a size do not fit our kernels.
+  # NEON alone, which every AArch64 processor has. The four SVE targets have vectors without a size, which do not fit our
+  # kernels. Where nothing is chosen at run time (which is what the definition tells Highway), its functions are compiled as
+  # all others are; else they would be for processors with AES, which a Raspberry Pi 4 lacks.
   set(disabled_targets HWY_SVE HWY_SVE2 HWY_SVE_256 HWY_SVE2_128)
+  target_compile_definitions(windrow_flags INTERFACE TOOLCHAIN_MISS_SYS_AUXV_H)
 endif()
 if(disabled_targets)
   list(JOIN disabled_targets "|" disabled_targets)

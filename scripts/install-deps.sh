@@ -1,9 +1,19 @@
 #!/usr/bin/env bash
 # Installs what Windrow needs and this machine lacks, with apt, by package name. Quick when nothing is missing.
 # usage: scripts/install-deps.sh [PACKAGE...]   (without arguments: all that building, testing and training need)
+#        scripts/install-deps.sh --arm          (what `make test-arm` needs to build for AArch64 and to run it here)
 set -euo pipefail
 
 packages=("$@")
+foreign=
+if [ "${1:-}" = --arm ]; then
+  foreign=arm64
+  packages=(
+    cmake ninja-build g++-aarch64-linux-gnu qemu-user
+    libcli11-dev nlohmann-json3-dev dataset-fashion-mnist
+    libc6:arm64 libstdc++6:arm64 libhwy-dev:arm64 libfmt-dev:arm64 zlib1g-dev:arm64 libgtest-dev:arm64
+  )
+fi
 if [ ${#packages[@]} -eq 0 ]; then
   packages=(
     build-essential cmake ninja-build
@@ -19,7 +29,9 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   exit 0  # they may be there under other names; CMake says precisely what it misses
 fi
 
-installed=$(dpkg-query -W -f='${db:Status-Abbrev} ${binary:Package}\n' | sed -n 's/^ii *//p' | sed 's/:.*//')
+# Of this machine's packages the bare name, of another architecture's name:architecture.
+native=$(dpkg --print-architecture)
+installed=$(dpkg-query -W -f='${db:Status-Abbrev} ${Package}:${Architecture}\n' | sed -E "/^ii/!d; s/^ii *//; s/:(all|$native)\$//")
 missing=()
 for package in "${packages[@]}"; do
   grep -qxF "$package" <<<"$installed" || missing+=("$package")
@@ -37,6 +49,10 @@ if [ "$(id -u)" -ne 0 ]; then
   fi
 fi
 
+if [ -n "$foreign" ] && ! dpkg --print-foreign-architectures | grep -qx "$foreign"; then
+  "${as_root[@]}" dpkg --add-architecture "$foreign"
+  "${as_root[@]}" apt-get update -q
+fi
 echo "install-deps: installing ${missing[*]}"
 install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}")
 # The package lists are often fresh enough: fetch them only if the first try fails.

@@ -17,7 +17,7 @@ def compile(fn=None, *, name=None, threads=0, lanes=0, simd="", profile=False): 
     name     for describe() and errors; the function's own where it is not given
     threads  at most; 0: WINDROW_THREADS, else the cores there are. Results do not depend on it
     lanes    virtual cores the plan is made for; 0: chosen for this machine
-    simd     'sse4', 'avx2' or 'avx512'; by default the best there is
+    simd     'sse4', 'avx2', 'avx512' or 'neon'; by default the best there is
     profile  from the first run on; see Step.profile
 
         @wr.compile

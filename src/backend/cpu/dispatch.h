@@ -27,6 +27,13 @@
 #else
 #define WINDROW_CASE_AVX512(call)
 #endif
+#if HWY_TARGETS & HWY_NEON
+#define WINDROW_CASE_NEON(call) \
+  case ::wr::cpu::Target::neon: \
+    return N_NEON::call;
+#else
+#define WINDROW_CASE_NEON(call)
+#endif
 
 /// Returns `call` of the target's namespace; falls through if this build lacks the target.
 #define WINDROW_RETURN_FOR(target, call) \
@@ -34,6 +41,7 @@
     WINDROW_CASE_SSE4(call)              \
     WINDROW_CASE_AVX2(call)              \
     WINDROW_CASE_AVX512(call)            \
+    WINDROW_CASE_NEON(call)              \
     default:                             \
       break;                             \
   }

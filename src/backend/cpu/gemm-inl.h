@@ -33,8 +33,9 @@ constexpr i64 kLanes = static_cast<i64>(hn::MaxLanes(Tag<T>()));
 template <class T>
 constexpr i64 kBlock = 16 / sizeof(T);  // lanes in 128 bits, within which interleaving works
 
-// Accumulators, the row of B and one broadcast of A must fit the register file: 32 registers on AVX-512, else 16.
-constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;
+// Accumulators, the row of B and one broadcast of A must fit the register file: 32 registers on AVX-512 and on
+// NEON, else 16.
+constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON;
 constexpr int kMaxVectors = kManyRegisters ? 3 : 2;
 constexpr int kMaxRows[3] = {kManyRegisters ? 14 : 8, kManyRegisters ? 12 : 6,
                              kManyRegisters ? 8 : 4};  // by vectors - 1

@@ -13,8 +13,13 @@
 namespace wr::cpu {
 namespace {
 
-constexpr std::string_view kNames[kTargets] = {"sse4", "avx2", "avx512"};
+constexpr std::string_view kNames[kTargets] = {"sse4", "avx2", "avx512", "neon"};
 
+#if HWY_ARCH_ARM_A64
+// Every AArch64 processor has NEON. Highway's own answer is not asked for: it wants AES too, which a Raspberry Pi 4
+// lacks and no kernel of ours uses.
+std::vector<Target> detect() { return {Target::neon}; }
+#else
 std::vector<Target> detect() {
   const auto supported = hwy::SupportedTargets() & HWY_TARGETS;  // of those this build has
   std::vector<Target> found;
@@ -24,11 +29,12 @@ std::vector<Target> detect() {
   if (found.empty()) throw Error("windrow needs a CPU with SSE4; this one has none of sse4, avx2, avx512");
   return found;
 }
+#endif
 
 Target parse(std::string_view name) {
   for (int i = 0; i < kTargets; ++i)
     if (kNames[i] == name) return static_cast<Target>(i);
-  throw Error("unknown SIMD target '" + std::string(name) + "'; expected sse4, avx2 or avx512");
+  throw Error("unknown SIMD target '" + std::string(name) + "'; expected sse4, avx2, avx512 or neon");
 }
 
 Target checked(Target target) {

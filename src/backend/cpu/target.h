@@ -6,8 +6,8 @@
 
 namespace wr::cpu {
 
-enum class Target { sse4, avx2, avx512 };
-inline constexpr int kTargets = 3;
+enum class Target { sse4, avx2, avx512, neon };
+inline constexpr int kTargets = 4;
 
 std::string_view name_of(Target target);
 /// The targets this build has kernels for and this machine can run, weakest first; never empty.
