@@ -81,6 +81,8 @@ std::vector<Schedule> schedules(const ir::Graph& graph, const Options& options, 
 /// Floating-point operations of one evaluation of a node, and a rough estimate of its time on one core.
 double flops(const ir::Graph& graph, int node);
 double work_ns(const ir::Graph& graph, int node, const Machine& machine);
+/// All products at full speed on one core: no schedule of one lane is faster.
+double arithmetic_ns(const ir::Graph& graph, const Machine& machine);
 /// Of the node's whole value.
 double bytes_of(const ir::Graph& graph, int node);
 

@@ -22,13 +22,21 @@ double work_ns(const ir::Graph& graph, int id, const Machine& machine) {
     elements = std::max(elements, static_cast<double>(graph[in].spec.shape.count()));
   }
   const bool wide = node.spec.dtype == DType::f64;
-  if (node.op == Op::einsum) {
+  if (ir::definition(node.op).traits.arithmetic) {
     // With few rows, what does not stay near the core takes as long as it takes to come.
     const double arithmetic = flops(graph, id) / (wide ? machine.gflops_f64 : machine.gflops_f32);
     return machine.call_ns + std::max(arithmetic, bytes * machine.ns_byte(bytes));
   }
   const double heavy = ir::definition(node.op).traits.heavy ? machine.exp_ns * elements * (wide ? 2 : 1) : 0;
   return machine.call_ns + heavy + bytes / machine.gbs_l1;
+}
+
+double arithmetic_ns(const ir::Graph& graph, const Machine& machine) {
+  double ns = 0;
+  for (int id = 0; id < graph.size(); ++id)
+    if (ir::definition(graph[id].op).traits.arithmetic)
+      ns += flops(graph, id) / (graph[id].spec.dtype == DType::f64 ? machine.gflops_f64 : machine.gflops_f32);
+  return ns;
 }
 
 }  // namespace wr::plan
