@@ -87,6 +87,12 @@ std::vector<Case> op_cases() {
       [](auto& t) { return embedding_sum(t[0], t[1]); });
   add("conv2d", "3x3 same, 8 to 16 channels, 28 x 28, batch 8", {image, random_normal({3, 3, 8, 16}, 9)},
       [](auto& t) { return conv2d(t[0], t[1], {.padding = Padding::same}); });
+  add("conv2d_depthwise", "3x3 same, 32 channels each for itself, 28 x 28, batch 8",
+      {random_normal({8, 28, 28, 32}, 1), random_normal({3, 3, 1, 32}, 9)},
+      [](auto& t) { return conv2d(t[0], t[1], {.padding = Padding::same, .groups = 32}); });
+  add("conv_transpose2d", "2x2 stride 2, 16 to 8 channels, 14 x 14, batch 8",
+      {random_normal({8, 14, 14, 16}, 1), random_normal({16, 2, 2, 8}, 9)},
+      [](auto& t) { return conv_transpose2d(t[0], t[1], {.stride = 2}); });
   add("unfold", "3x3 patches of 28 x 28 x 8, batch 8", {image},
       [](auto& t) { return unfold(t[0], {.height = 3, .width = 3}); });
   add("max_pool", "2x2 of 28 x 28 x 8, batch 8", {image}, [](auto& t) { return max_pool(t[0], 2); });

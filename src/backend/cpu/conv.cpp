@@ -7,6 +7,7 @@
 #include <numeric>
 #include <string>
 
+#include "backend/cpu/depthwise.h"
 #include "backend/cpu/gemm_kernel.h"
 #include "base/machine.h"
 #include "windrow/error.h"
@@ -130,6 +131,18 @@ class Padded {
   T* room_;
   i64 row_ = 0;  // of the copy; 0 if there is none
 };
+
+/// Zeros that the image needs round it, so that every tap of every result can be read.
+void set_border(Conv& conv, const Source& source, bool pixels) {
+  for (i64 set = 0; set < sets(conv, pixels); ++set) {
+    const auto [down, across] = sides(conv.shape, pixels, set);
+    if (!down.results || !across.results || !down.taps || !across.taps) continue;
+    conv.top = std::max(conv.top, -down.lowest());
+    conv.bottom = std::max(conv.bottom, down.highest() - source.height + 1);
+    conv.left = std::max(conv.left, -across.lowest());
+    conv.right = std::max(conv.right, across.highest() - source.width + 1);
+  }
+}
 
 // ---- panels of weights ----------------------------------------------------------------------------------------------
 
@@ -343,19 +356,96 @@ void run_weights(const Conv& conv, const void* first, const void* second, void* 
   }
 }
 
-// ---- making one -----------------------------------------------------------------------------------------------------
+// ---- a channel a group ----------------------------------------------------------------------------------------------
 
-/// Zeros that the image needs round it, so that every tap of every result can be read.
-void set_border(Conv& conv, const Source& source, bool pixels) {
+bool is_depthwise(const ConvShape& s) { return s.channels == s.groups && s.out_channels == s.groups; }
+
+/// The weights of one set of results as lines of channels, in the order of its taps.
+template <class T>
+void gather_weights(const ConvShape& s, const T* w, const Sides& on, T* out) {
+  for (i64 y = 0; y < on.rows.taps; ++y)
+    for (i64 x = 0; x < on.columns.taps; ++x) {
+      const T* const tap =
+          w + (on.rows.tap + y * on.rows.step) * s.w[0] + (on.columns.tap + x * on.columns.step) * s.w[1];
+      for (i64 c = 0; c < s.channels; ++c) *out++ = tap[c * s.w[3]];
+    }
+}
+
+template <class T, bool pixels>
+void run_depthwise(const Conv& conv, const void* first, const void* second, void* out_in, void* scratch) {
+  const ConvShape& s = conv.shape;
+  const Depthwise<T>& kernels = depthwise<T>(conv.target);
+  const ImageRoles r = roles(s, pixels);
+  T* const weights = static_cast<T*>(scratch);
+  Padded<T> images(conv, r.source, first, weights + s.window.height * s.window.width * s.channels);
   for (i64 set = 0; set < sets(conv, pixels); ++set) {
-    const auto [down, across] = sides(conv.shape, pixels, set);
-    if (!down.results || !across.results || !down.taps || !across.taps) continue;
-    conv.top = std::max(conv.top, -down.lowest());
-    conv.bottom = std::max(conv.bottom, down.highest() - source.height + 1);
-    conv.left = std::max(conv.left, -across.lowest());
-    conv.right = std::max(conv.right, across.highest() - source.width + 1);
+    const Sides on = sides(s, pixels, set);
+    gather_weights(s, static_cast<const T*>(second), on, weights);
+    DepthwiseRow<T> row;
+    row.move = on.columns.move * s.channels;
+    row.tap_rows = on.rows.taps;
+    row.tap_columns = on.columns.taps;
+    row.tap_row = on.rows.advance * images.row();
+    row.tap_column = on.columns.advance * s.channels;
+    row.weights = weights;
+    row.out_column = on.columns.stride * r.out.column;
+    row.results = on.columns.results;
+    row.channels = s.channels;
+    for (i64 b = 0; b < s.batch; ++b) {
+      const T* const image = images.image(b);
+      T* const out = static_cast<T*>(out_in) + b * r.out.batch + on.columns.first * r.out.column;
+      for (i64 y = 0; y < on.rows.results; ++y) {
+        row.source = image + (on.rows.at + y * on.rows.move) * images.row() + on.columns.at * s.channels;
+        row.out = out + (on.rows.first + y * on.rows.stride) * r.out.row;
+        kernels.row(row);
+      }
+    }
   }
 }
+
+template <class T>
+void run_depthwise_weights(const Conv& conv, const void* first, const void* second, void* out_in, void* scratch) {
+  const ConvShape& s = conv.shape;
+  const Window& w = s.window;
+  const Depthwise<T>& kernels = depthwise<T>(conv.target);
+  Padded<T> images(conv, {s.height, s.width, s.channels, s.x}, first, scratch);
+  DepthwiseSum<T> sum;
+  sum.rows = s.batch ? s.out_height : 0;
+  sum.columns = s.out_width;
+  sum.a_row = w.stride_h * images.row();
+  sum.a_column = w.stride_w * s.channels;
+  sum.b_row = s.y.row;
+  sum.b_column = s.y.column;
+  sum.channels = s.channels;
+  for (i64 b = 0; b < std::max<i64>(s.batch, 1); ++b) {
+    const T* const image = s.batch ? images.image(b) - w.pad_top * images.row() - w.pad_left * s.channels : nullptr;
+    sum.b = static_cast<const T*>(second) + b * s.y.batch;
+    sum.accumulate = s.accumulate || b > 0;
+    for (i64 y = 0; y < w.height; ++y)
+      for (i64 x = 0; x < w.width; ++x) {
+        sum.a = image + y * w.dilation_h * images.row() + x * w.dilation_w * s.channels;
+        sum.out = static_cast<T*>(out_in) + y * s.w[0] + x * s.w[1];
+        kernels.sum(sum);
+      }
+  }
+}
+
+template <class T>
+void make_depthwise(Conv& conv, ConvResult result) {
+  const ConvShape& s = conv.shape;
+  const bool pixels = result == ConvResult::x;
+  const Source source =
+      result == ConvResult::weights ? Source{s.height, s.width, s.channels, s.x} : roles(s, pixels).source;
+  conv.kernel = "depthwise";
+  set_border(conv, source, pixels);
+  conv.run = result == ConvResult::weights ? run_depthwise_weights<T>
+             : pixels                      ? run_depthwise<T, true>
+                                           : run_depthwise<T, false>;
+  const i64 weights = s.window.height * s.window.width * s.channels;
+  conv.scratch_bytes = sizeof(T) * static_cast<std::size_t>(weights + Padded<T>::elements(conv, source));
+}
+
+// ---- making one -----------------------------------------------------------------------------------------------------
 
 template <class T>
 void make_images(Conv& conv, bool pixels, const Machine& machine) {
@@ -380,7 +470,8 @@ void make_weights(Conv& conv, const Machine& machine) {
   set_border(conv, source, false);
   // The rows of y and of the image that a few rows of results need stay in L1 while the taps go over them.
   const i64 row_bytes = static_cast<i64>(sizeof(T)) * (s.out_width * s.out_channels + s.width * s.channels);
-  conv.y_rows = std::clamp<i64>(static_cast<i64>(machine.l1d) * 3 / 4 / std::max<i64>(row_bytes, 1), 1, std::max<i64>(s.out_height, 1));
+  conv.y_rows = std::clamp<i64>(static_cast<i64>(machine.l1d) * 3 / 4 / std::max<i64>(row_bytes, 1), 1,
+                                std::max<i64>(s.out_height, 1));
   conv.scratch_bytes = sizeof(T) * static_cast<std::size_t>(Padded<T>::elements(conv, source));
 }
 
@@ -415,7 +506,9 @@ Conv make_conv(ConvResult result, const ConvShape& shape, Target target, const M
     return conv;
   }
   const bool wide = shape.dtype == DType::f64;
-  if (result == ConvResult::weights)
+  if (is_depthwise(shape))
+    wide ? make_depthwise<double>(conv, result) : make_depthwise<float>(conv, result);
+  else if (result == ConvResult::weights)
     wide ? make_weights<double>(conv, machine) : make_weights<float>(conv, machine);
   else
     wide ? make_images<double>(conv, result == ConvResult::x, machine)
