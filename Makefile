@@ -11,7 +11,7 @@ define configure
 @[ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) $(GENERATOR)
 endef
 
-.PHONY: help deps build run test python test-python test-python-torch wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules guard guard-update install clean program test-timing test-arm
+.PHONY: help deps build run test python test-python test-python-torch wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules attack guard guard-update install clean program test-timing test-arm
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -107,6 +107,10 @@ bench-rules: build  ## recursive rules beside clingo, nemo and pyDatalog (instal
 	@[ -d bench/peers/venv ] || python3 -m venv bench/peers/venv
 	@bench/peers/venv/bin/pip install -q clingo==5.8.2 nemo-python==0.10.1 pyDatalog==0.22.4
 	bench/peers/venv/bin/python bench/peers/rules.py build/windrow
+
+attack: program  ## what enemies, full disks and mistaken users do to the program; NAMES="..." for some
+	@scripts/install-deps.sh python3
+	scripts/attack.py build/windrow $(NAMES)
 
 guard: program  ## instruction counts of the main steps against bench/instructions.json
 	@scripts/install-deps.sh valgrind

@@ -18,6 +18,7 @@
 #include "bench/case.h"
 #include "ops/interpret.h"
 #include "step/inside.h"
+#include "windrow/files.h"
 
 namespace wr::bench {
 namespace {
@@ -261,6 +262,8 @@ int run(const RunOptions& given) {
   RunOptions options = given;
   if (options.threads == 0) options.threads = default_threads();
   const std::vector<Case> chosen = choose(options.names);
+  const Output svg{"--svg", options.svg};
+  try_outputs({&svg, 1});
   if (options.describe) {
     for (const Case& c : chosen) fmt::print("{}\n", c.prepare(options.threads).step.describe());
     return 0;

@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "apps/automaton/show.h"
 #include "apps/common/metadata.h"
+#include "apps/common/text.h"
 #include "apps/common/times.h"
 #include "base/json.h"
+#include "cli/eval.h"
 #include "cli/session.h"
 #include "cli/train.h"
 #include "windrow/error.h"
@@ -23,6 +26,7 @@ struct Options {
   int threads = 0, seeds = 1;
   std::string save, resume;
   bool json = false, published = false;
+  double seconds = 0;
 };
 
 AutomatonSettings settings_for(const Options& o) {
@@ -32,7 +36,7 @@ AutomatonSettings settings_for(const Options& o) {
       for (const auto& [name, text] : o.given) set(s, name, text);
       return s;
     }
-    AutomatonSettings s = automaton_settings_of(read_safetensors_header(o.resume).metadata, o.resume);
+    AutomatonSettings s = automaton_settings_of(read_safetensors_header(o.resume), o.resume);
     if (s.task != o.task) throw Error(fmt::format("{}: was trained on {}, not {}", o.resume, s.task, o.task));
     for (const auto& [name, text] : o.given) {
       AutomatonSettings changed = s;
@@ -61,10 +65,14 @@ class Printer {
   }
   void look(const AutomatonProgress& p) {
     if (json_)
-      fmt::print(
-          "{{\"update\":{},\"search\":{},\"soft\":{},\"hard\":{},\"sharpness\":{},\"hardness\":{},\"{}\":{:.2f}}}\n",
-          p.update, p.search, p.soft, p.hard, p.sharpness, p.hardness,
-          p.search > 0 ? "searches_per_second" : "updates_per_second", p.rate);
+      fmt::print("{}\n", Json{{"update", p.update},
+                              {"search", p.search},
+                              {"soft", p.soft},
+                              {"hard", p.hard},
+                              {"sharpness", p.sharpness},
+                              {"hardness", p.hardness},
+                              {p.search > 0 ? "searches_per_second" : "updates_per_second", p.rate}}
+                             .dump());
     else if (!line_)
       fmt::print("{}\n", text(p));
     std::fflush(stdout);
@@ -80,8 +88,8 @@ class Printer {
       return fmt::format("search {}  hard loss {:.5f}  {:.1f} searches/s  ends after {} more in vain", p.search, p.hard,
                          p.rate, p.searches_left);
     return fmt::format(
-        "update {}/{}  soft loss {:.5f}  hard loss {:.5f}  sharpness {:.2f}  hard gates {:.0f} %  {:.1f} updates/s  {} "
-        "left",
+        "update {}/{}  soft loss {:.5f}  hard loss {:.5f}  sharpness {:.2f}  hard gates {:.0f} %  {:.1f} updates/s  at "
+        "most {} left",
         p.update, p.updates, p.soft, p.hard, p.sharpness, 100 * p.hardness, p.rate, clock_text(p.seconds_left));
   }
   bool json_, line_;
@@ -101,8 +109,12 @@ void print_start(const AutomatonRun& run, const Options& o) {
 void print_end(const AutomatonRun& run, Outcome outcome, const Options& o) {
   const bool exact = outcome == Outcome::exact;
   if (o.json) {
-    fmt::print("{{\"seed\":{},\"exact\":{},\"updates\":{},\"restarts\":{},\"seconds\":{:.3f}}}\n", run.settings().seed,
-               exact, run.updates_done(), run.restarts(), run.seconds());
+    fmt::print("{}\n", Json{{"seed", run.settings().seed},
+                            {"exact", exact},
+                            {"updates", run.updates_done()},
+                            {"restarts", run.restarts()},
+                            {"seconds", run.seconds()}}
+                           .dump());
   } else {
     fmt::print("seed {}: {} after {} updates{}{}, {}\n", run.settings().seed,
                exact ? "the hard circuit is exact" : "not exact", run.updates_done(),
@@ -112,12 +124,26 @@ void print_end(const AutomatonRun& run, Outcome outcome, const Options& o) {
   std::fflush(stdout);
 }
 
+/// The point with the least hard loss; of several, the last.
+const LossPoint& best_point(const std::vector<LossPoint>& history) {
+  return *std::min_element(history.rbegin(), history.rend(),
+                           [](const LossPoint& a, const LossPoint& b) { return a.hard < b.hard; });
+}
+
+bool is_best(const std::vector<LossPoint>& history) { return &best_point(history) == &history.back(); }
+
+void print_best(const AutomatonRun& run, const Options& o) {
+  if (run.history().empty() || is_best(run.history())) return;
+  const LossPoint& best = best_point(run.history());
+  fmt::print("best:  {}   (update {}, hard loss {:.5f})\n", printable(best_name(o.save)), best.update, best.hard);
+}
+
 /// Saves what a stopped run has, and says how to go on.
 int stop_early(const AutomatonRun& run, const Options& o) {
   const std::string file = o.save.empty() ? free_name(o.task) : o.save;
   save_whole([&] { run.save(file); });
   if (o.json)
-    fmt::print("{{\"interrupted\":true,\"update\":{},\"saved\":{}}}\n", run.updates_done(), Json(file).dump());
+    fmt::print("{}\n", Json{{"interrupted", true}, {"update", run.updates_done()}, {"saved", file}}.dump());
   else
     fmt::print("interrupted after {} updates; saved. To go on:\n  windrow train {} --resume {}\n", run.updates_done(),
                o.task, file);
@@ -125,7 +151,7 @@ int stop_early(const AutomatonRun& run, const Options& o) {
 }
 
 /// One run; saves as it goes. Returns an exit code that is not 0 where the program is to end.
-int train_one(const AutomatonSettings& settings, const Options& o, Outcome& outcome) {
+int train_one(const AutomatonSettings& settings, const Options& o, const Budget& budget, Outcome& outcome) {
   int lanes = 0;
   if (!o.resume.empty()) {
     const auto m = read_safetensors_header(o.resume).metadata;
@@ -136,24 +162,28 @@ int train_one(const AutomatonSettings& settings, const Options& o, Outcome& outc
   if (!o.json) print_start(run, o);
   Printer printer(o.json);
   AutomatonWatch watch;
-  watch.stop = interrupted;
+  watch.stop = [&] { return interrupted() || budget.is_over(); };
   watch.update = [&](const AutomatonProgress& p) { printer.update(p); };
   double saved = 0;
   watch.look = [&](const AutomatonProgress& p) {
     printer.look(p);
-    if (!o.save.empty() && o.seeds == 1 && run.seconds() > saved + 10) {
+    if (o.save.empty() || o.seeds > 1) return;
+    if (is_best(run.history())) save_or_warn([&] { run.save(best_name(o.save)); });
+    if (run.seconds() > saved + 10) {
       save_or_warn([&] { run.save(o.save); });
       saved = run.seconds();
     }
   };
   outcome = run.train(watch);
   printer.clear();
-  if (outcome == Outcome::stopped) return stop_early(run, o);
+  if (outcome == Outcome::stopped && interrupted()) return stop_early(run, o);
   print_end(run, outcome, o);
   const bool worth_keeping = o.seeds == 1 || outcome == Outcome::exact;
   if (!o.save.empty() && worth_keeping) save_whole([&] { run.save(o.save); });
-  if (!o.json && !o.save.empty() && o.seeds == 1)
-    fmt::print("model: {0}   (windrow circuit {0}; windrow run {0})\n", o.save);
+  if (!o.json && !o.save.empty() && o.seeds == 1) {
+    fmt::print("model: {0}   (windrow circuit {0}; windrow run {0})\n", printable(o.save));
+    if (outcome != Outcome::exact) print_best(run, o);
+  }
   return 0;
 }
 
@@ -161,24 +191,53 @@ int train(Options o) {
   AutomatonSettings settings = settings_for(o);
   if (o.save.empty()) o.save = o.resume;
   if (!o.resume.empty() && o.seeds > 1) throw UsageError("--seeds", "a resumed run has one seed");
+  check_outputs({{"--save", o.save}, {"--save", best_name(o.save)}});
   const Interruptible guard;
+  const Budget budget(o.seconds);
   int exact = 0;
-  const std::string save = o.save;
   for (int i = 0; i < o.seeds; ++i, ++settings.seed) {
     Outcome outcome{};
-    if (const int code = train_one(settings, o, outcome); code != 0) return code;
+    if (const int code = train_one(settings, o, budget, outcome); code != 0) return code;
     exact += outcome == Outcome::exact;
     if (outcome == Outcome::exact && o.seeds > 1) o.save.clear();  // the first exact one is kept
   }
   if (o.seeds == 1) return exact == 1 ? 0 : 1;
   if (o.json)
-    fmt::print("{{\"seeds\":{},\"exact\":{}}}\n", o.seeds, exact);
+    fmt::print("{}\n", Json{{"seeds", o.seeds}, {"exact", exact}}.dump());
   else
     fmt::print("{} of {} seeds are exact within {} updates\n", exact, o.seeds, settings.updates);
   return 0;
 }
 
 }  // namespace
+
+/// The circuit on bits: so many grids, each for as many steps as it was trained for.
+int evaluate_automaton(const EvalOptions& o) {
+  const TrainedAutomaton trained = load_automaton(o.file);
+  const AutomatonSettings& s = trained.settings;
+  const std::int64_t grids = grows_picture(s.task) && s.fire >= 1 ? 1 : o.grids.value_or(16);
+  std::int64_t exact = 0;
+  double right = 0;
+  for (std::int64_t i = 0; i < grids; ++i) {
+    AutomatonShow show(trained, s.height, s.width, static_cast<std::uint64_t>(i + 1));
+    for (std::int64_t step = 0; step < s.steps; ++step) show.step();
+    const double share = show.right().value_or(0);
+    right += share / static_cast<double>(grids);
+    exact += share == 1;
+  }
+  if (o.json)
+    fmt::print("{}\n", Json{{"app", "automaton"},
+                            {"task", s.task},
+                            {"grids", grids},
+                            {"exact", exact},
+                            {"right", right},
+                            {"gates", visible_circuit(trained).gates.size()}}
+                           .dump());
+  else
+    fmt::print("{}: {}; {} grid{} of {}x{} cells after {} steps: {} exact, {:.3f} % of the cells are right\n",
+               printable(o.file), s.task, grids, grids == 1 ? "" : "s", s.height, s.width, s.steps, exact, 100 * right);
+  return 0;
+}
 
 void add_automaton_tasks(Command train_command) {
   const std::map<std::string, std::string> what{
@@ -206,8 +265,11 @@ void add_automaton_tasks(Command train_command) {
           .type("FILE");
     c.option("--seeds", o->seeds, "Train so many, from --seed on; report how many are exact; --save keeps the first")
         .range(1, 100000);
+    c.option("--seconds", o->seconds, "End after so many seconds of training").range(0.001, 1e9);
     c.option("--threads", o->threads, "Threads; the result does not depend on it").range(1, 1024);
-    c.option("--save", o->save, "Checkpoint, written while training, at its end and on Ctrl-C").type("FILE");
+    c.option("--save", o->save,
+             "Checkpoint, written while training, at its end and on Ctrl-C; the best in NAME.best.safetensors")
+        .type("FILE");
     c.option("--resume", o->resume, "Go on from a checkpoint").type("FILE");
     c.flag("--published", o->published, "Begin with the settings the task was published with");
     c.flag("--json", o->json, "One JSON object a line");

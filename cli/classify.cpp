@@ -1,13 +1,15 @@
-// windrow eval and predict: what a trained net says about a set of images, and about single pictures.
+// windrow eval of classifiers, and predict: what a trained net says about a set of images, and about single pictures.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <numeric>
 
 #include "apps/common/pictures.h"
+#include "apps/common/text.h"
 #include "apps/fashion/fashion.h"
 #include "base/json.h"
+#include "cli/eval.h"
+#include "cli/session.h"
 #include "cli/train.h"
 #include "windrow/error.h"
 
@@ -17,7 +19,7 @@ namespace {
 using namespace wr::apps;
 
 struct Given {
-  std::string file, data;
+  std::string file;
   std::vector<std::string> pictures;
   int threads = 0, most = 16;
   bool json = false, invert = false;
@@ -25,6 +27,12 @@ struct Given {
 
 double share(std::int64_t part, std::int64_t all) {
   return all > 0 ? static_cast<double>(part) / static_cast<double>(all) : 0;
+}
+
+Json confusion_json(const Evaluation& e) {
+  Json rows = Json::list();
+  for (const auto& row : e.confusion) rows.push_back(Json::list_of(row));
+  return rows;
 }
 
 void print_classes(const Evaluation& e, const std::vector<std::string>& classes) {
@@ -41,7 +49,7 @@ void print_classes(const Evaluation& e, const std::vector<std::string>& classes)
 }
 
 void print_confusion(const Evaluation& e, const std::vector<std::string>& classes) {
-  const bool colour = isatty(STDOUT_FILENO) != 0;
+  const bool colour = colours();
   fmt::print("\nrows: what the image is; columns: what the net said\n{:<12}", "");
   for (std::size_t c = 0; c < kClasses; ++c) fmt::print("{:>9.8}", class_name(classes, c));
   fmt::print("\n");
@@ -58,21 +66,31 @@ void print_confusion(const Evaluation& e, const std::vector<std::string>& classe
   }
 }
 
-int evaluate(const Given& g) {
+}  // namespace
+
+int evaluate_fashion(const EvalOptions& g) {
   Trained trained = load_trained(g.file, g.threads);
   const data::Split images = read_images(g.data.empty() ? trained.settings.data : g.data);
   const Evaluation e = trained.classifier.evaluate(images.test);
   if (g.json) {
-    fmt::print("{{\"test_accuracy\":{},\"test_loss\":{},\"images\":{}}}\n", e.accuracy, e.loss, images.test.count());
+    fmt::print("{}\n", Json{{"app", "fashion"},
+                            {"test_accuracy", e.accuracy},
+                            {"test_loss", e.loss},
+                            {"images", images.test.count()},
+                            {"confusion", confusion_json(e)}}
+                           .dump());
     return 0;
   }
   const auto& classes = images.test.classes.empty() ? trained.classes : images.test.classes;
-  fmt::print("{}: net {}, trained on {}\n{} test images of {}: loss {:.4f}, accuracy {:.2f} %\n", g.file,
-             trained.settings.net, trained.data_name, images.test.count(), images.test.name, e.loss, 100 * e.accuracy);
+  fmt::print("{}: net {}, trained on {}\n{} test images of {}: loss {:.4f}, accuracy {:.2f} %\n", printable(g.file),
+             trained.settings.net, trained.data_name, images.test.count(), printable(images.test.name), e.loss,
+             100 * e.accuracy);
   print_classes(e, classes);
   print_confusion(e, classes);
   return 0;
 }
+
+namespace {
 
 /// A picture as the net sees it, and where it is from.
 struct Asked {
@@ -90,7 +108,7 @@ void read_asked(const Given& g, const std::string& path, std::vector<Asked>& ask
         {pictures.size() == 1 ? path : fmt::format("{} [{}]", path, i), g.invert ? inverted(small) : small});
   }
   if (count < pictures.size() && !g.json)
-    fmt::print("{}: the first {} of {} pictures; --most says how many\n", path, count, pictures.size());
+    fmt::print("{}: the first {} of {} pictures; --most says how many\n", printable(path), count, pictures.size());
 }
 
 void print_answer(const Asked& asked, const std::array<float, kClasses>& p, const std::vector<std::string>& classes,
@@ -103,8 +121,8 @@ void print_answer(const Asked& asked, const std::array<float, kClasses>& p, cons
     fmt::print("{}\n", line.dump());
     return;
   }
-  const auto lines = terminal_lines(asked.picture, isatty(STDOUT_FILENO) ? Shades::colour : Shades::letters);
-  fmt::print("{}\n", asked.name);
+  const auto lines = terminal_lines(asked.picture, colours() ? Shades::colour : Shades::letters);
+  fmt::print("{}\n", printable(asked.name));
   for (std::size_t i = 0; i < lines.size(); ++i) {
     fmt::print("  {}", lines[i]);
     if (i < 3) fmt::print("  {:>6.2f} %  {}", 100 * p[order[i]], class_name(classes, order[i]));
@@ -127,24 +145,11 @@ int predict(const Given& g) {
 
 }  // namespace
 
-void add_eval(Command program) {
-  auto c = program.add("eval", "Test a trained net: loss, accuracy, a table of classes, the confusion matrix");
-  auto g = std::make_shared<Given>();
-  c.option("file", g->file, "Checkpoint of windrow train fashion");
-  c.option("--data", g->data, "Folder with MNIST's four files (default: what the net was trained on)").type("DIR");
-  c.option("--threads", g->threads, "Threads").range(1, 1024);
-  c.flag("--json", g->json, "One JSON object");
-  c.does([g] {
-    if (g->file.empty()) throw UsageError("file", "is required");  // not by the parser: eval cube FILE has its own
-    return evaluate(*g);
-  });
-}
-
 void add_predict(Command program) {
   auto c = program.add("predict", "Say what pictures show: PGM, PNG (8 bits, not interlaced), NPY or IDX");
   auto g = std::make_shared<Given>();
-  c.option("file", g->file, "Checkpoint of windrow train").required();
-  c.option("image", g->pictures, "Pictures; those that are not 28x28 are scaled").required();
+  c.option("file", g->file, "Checkpoint of windrow train fashion").type("FILE").required();
+  c.option("image", g->pictures, "Pictures; those that are not 28x28 are scaled").type("FILE").required();
   c.flag("--invert", g->invert, "Black is white: for dark things on a light ground");
   c.option("--most", g->most, "Pictures of a file that holds several").range(1, 1000000).show_default();
   c.flag("--json", g->json, "One JSON object a picture");

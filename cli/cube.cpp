@@ -1,15 +1,17 @@
-// windrow train cube, eval cube and solve.
+// windrow train cube and solve, and windrow eval of a cube.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
-#include <cstdlib>
 
+#include "apps/common/text.h"
 #include "apps/common/times.h"
 #include "apps/cube/cube.h"
 #include "apps/cube/report.h"
 #include "base/json.h"
+#include "cli/eval.h"
 #include "cli/session.h"
 #include "cli/train.h"
 #include "windrow/error.h"
@@ -26,6 +28,7 @@ struct CubeOptions {
   std::string preset = "best", save, resume, report;
   int threads = 0;
   bool json = false;
+  double seconds = 0;
 };
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -173,44 +176,51 @@ void finish(CubeRun& run, const CubeOptions& o) {
   fmt::print("\ngreedy, within {} moves, all {} states:\n", kMoveLimit, greedy.all.states);
   print_census(greedy);
   if (!o.save.empty())
-    fmt::print("model: {}   (windrow eval cube {} --all; windrow solve {} \"R U' F\")\n", o.save, o.save, o.save);
+    fmt::print("model: {}   (windrow eval {} --all; windrow solve {} \"R U' F\")\n", o.save, o.save, o.save);
   if (!o.report.empty()) fmt::print("report: {}\n", o.report);
+}
+
+/// Whether the last point solves the largest share of what is looked at, every distance counting alike.
+bool is_best(const std::vector<CubePoint>& history) {
+  const auto share = [](const CubePoint& p) {
+    double sum = 0;
+    for (const double s : p.success) sum += std::max(s, 0.0);
+    return sum;
+  };
+  return std::all_of(history.begin(), history.end(),
+                     [&](const CubePoint& p) { return share(p) <= share(history.back()); });
 }
 
 int train(CubeOptions o) {
   const CubeSettings settings = settings_for(o);
   if (o.save.empty()) o.save = o.resume;
-  check_writable("--save", o.save);
-  check_writable("--report", o.report);
+  check_outputs({{"--save", o.save}, {"--save", best_name(o.save)}, {"--report", o.report}});
+  check_outputs({{"--report", o.report}}, {{"--resume", o.resume}});
   const int lanes = o.resume.empty() ? 0 : cube_lanes_of(read_safetensors_header(o.resume).metadata, o.resume);
   CubeRun run(settings, o.threads, lanes);
   if (!o.resume.empty()) run.load(o.resume);
   if (!o.json) print_start(run, o);
   CubePrinter printer(o.json, run.learner());
   const Interruptible guard;
+  const Budget budget(o.seconds);
   CubeWatch watch;
-  watch.stop = [] { return interrupted(); };
+  watch.stop = [&] { return interrupted() || budget.is_over(); };
   watch.step = [&](const CubeProgress& p) { printer.step(p); };
   watch.point = [&](const CubePoint& p) {
     printer.point(p);
-    if (!o.save.empty()) save_or_warn([&] { run.save(o.save); });
+    if (o.save.empty()) return;
+    save_or_warn([&] { run.save(o.save); });
+    if (is_best(run.history())) save_or_warn([&] { run.save(best_name(o.save)); });
   };
   const bool finished = run.train(watch);
   printer.clear();
-  if (!finished) return stop_early(run, o);
+  if (!finished && interrupted()) return stop_early(run, o);
   finish(run, o);
   return 0;
 }
 
 // ---- eval and solve
 // ----------------------------------------------------------------------------------------------------------------
-
-struct EvalOptions {
-  std::string file;
-  int threads = 0, beam = 1, limit = kMoveLimit;
-  std::int64_t sample = 1000;
-  bool all = false, json = false;
-};
 
 std::vector<std::int32_t> sampled_states(std::int64_t each) {
   const auto& distance = cube_distances();
@@ -228,54 +238,84 @@ std::vector<std::int32_t> sampled_states(std::int64_t each) {
   return list;
 }
 
-int evaluate(const EvalOptions& o) {
+}  // namespace
+
+int evaluate_cube(const EvalOptions& o) {
   const TrainedCube trained = load_cube(o.file);
   CubeJudge judge(trained.settings, trained.net, 4096, CompileOptions{"eval cube", o.threads, 0});
+  const int limit = static_cast<int>(o.limit.value_or(kMoveLimit)), beam = static_cast<int>(o.beam.value_or(1));
+  const std::string name = printable(o.file);
   if (!o.all) {
-    const auto share = success(judge, sampled_states(o.sample), cube_distances(), o.limit);
+    const std::int64_t sample = o.sample.value_or(1000);
+    const auto share = success(judge, sampled_states(sample), cube_distances(), limit);
     if (o.json) {
-      fmt::print("{}\n", Json{{"success", Json::list_of(share)}}.dump());
+      fmt::print("{}\n", Json{{"app", "cube"}, {"success", Json::list_of(share)}}.dump());
       return 0;
     }
-    fmt::print("{}: {}; greedy within {} moves, at most {} states of each distance (--all: every state)\n", o.file,
-               trained.settings.method, o.limit, o.sample);
+    fmt::print("{}: {}; greedy within {} moves, at most {} states of each distance (--all: every state)\n", name,
+               trained.settings.method, limit, sample);
     for (std::size_t d = 0; d < kDistances; ++d) fmt::print("{:>4} {:>9.3f} %\n", d, 100 * share[d]);
     return 0;
   }
   const double start = now();
-  const auto everything = judge.everything();
-  const FullCensus result = census(everything, cube_distances(), o.limit, o.beam);
+  const FullCensus result = census(judge.everything(), cube_distances(), limit, beam);
   if (o.json) {
     fmt::print("{}\n", json_of(result).dump());
     return 0;
   }
-  fmt::print("{}: {}, net {}; all {} states within {} moves, {}, in {:.1f} s\n", o.file, trained.settings.method,
-             trained.settings.hidden, result.all.states, o.limit,
-             o.beam > 1 ? fmt::format("greedy, then a beam of {} for the {} that fail", o.beam, result.searched)
-                        : std::string("greedy"),
+  fmt::print("{}: {}, net {}; all {} states within {} moves, {}, in {:.1f} s\n", name, trained.settings.method,
+             trained.settings.hidden, result.all.states, limit,
+             beam > 1 ? fmt::format("greedy, then a beam of {} for the {} that fail", beam, result.searched)
+                      : std::string("greedy"),
              now() - start);
   print_census(result);
   return 0;
 }
 
+namespace {
+
 struct SolveOptions {
   std::string file, moves;
   int threads = 0, beam = 1, limit = 40;
+  std::uint64_t seed = 1;
+  bool json = false;
 };
 
+/// As many random turns as mix the cube well, no face twice in a row.
+std::vector<std::uint8_t> random_scramble(std::uint64_t seed) {
+  constexpr int kTurns = 20, kTurnsOfAFace = 2;
+  Rng rng(seed);
+  std::vector<std::uint8_t> moves;
+  while (std::ssize(moves) < kTurns) {
+    const auto move = static_cast<std::uint8_t>(rng.below(PocketCube::kMoves));
+    if (moves.empty() || moves.back() / kTurnsOfAFace != move / kTurnsOfAFace) moves.push_back(move);
+  }
+  return moves;
+}
+
 void print_cube(const StickerCube<2>& cube) {
-  const bool colour = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  const bool colour = colours();
   for (const std::string& line : cube_lines(cube, colour)) fmt::print("  {}\n", line);
 }
 
 int solve_cube(const SolveOptions& o) {
   const PocketCube& cube = PocketCube::get();
-  const auto scramble = parse_moves(o.moves, PocketCube::kMoves);
+  const auto scramble = o.moves.empty() ? random_scramble(o.seed) : parse_moves(o.moves, PocketCube::kMoves);
   const std::int32_t state = cube.turned(0, scramble);
   const TrainedCube trained = load_cube(o.file);
   CubeJudge judge(trained.settings, trained.net, 6 * o.beam, CompileOptions{"solve cube", o.threads, 0});
-  print_cube(cube.stickers(state));
+  if (o.moves.empty() && !o.json) fmt::print("scrambled by {}\n", print_moves(scramble));
+  if (!o.json) print_cube(cube.stickers(state));
   const auto found = solve(state, o.beam, o.limit, [&](auto states, auto costs) { judge.costs(states, costs); });
+  if (o.json) {
+    Json answer{{"scramble", print_moves(scramble)}, {"solved", found.has_value()}};
+    if (found) {
+      answer["moves"] = found->size();
+      answer["solution"] = print_moves(*found);
+    }
+    fmt::print("{}\n", answer.dump());
+    return found ? 0 : 1;
+  }
   if (!found) {
     fmt::print("no solution within {} moves; a wider --beam than {} may find one\n", o.limit, o.beam);
     return 1;
@@ -290,7 +330,7 @@ int solve_cube(const SolveOptions& o) {
 void add_cube(Command program) {
   auto c = program.find("train").add("cube", "Learn to solve the 2x2x2 cube");
   auto o = std::make_shared<CubeOptions>();
-  c.option("--preset", o->preset, "best: exact labels; label-free: value iteration; seed: deep Q-learning")
+  c.option("--preset", o->preset, "best: exact labels; label-free: value iteration; dqn: deep Q-learning")
       .type(fmt::format("{}", fmt::join(cube_presets(), "|")))
       .show_default();
   for (const auto& f : cube_fields()) {
@@ -298,32 +338,26 @@ void add_cube(Command program) {
          "--" + f.name, [o, name = f.name](const std::string& text) { o->given[name] = text; }, f.help)
         .type(f.type);
   }
+  c.option("--seconds", o->seconds, "End after so many seconds of training, as if done").range(0.001, 1e9);
   c.option("--threads", o->threads, "Threads; the result does not depend on it").range(1, 1024);
-  c.option("--save", o->save, "Checkpoint, written 20 times a run and on Ctrl-C").type("FILE");
+  c.option("--save", o->save, "Checkpoint, written 20 times a run and on Ctrl-C; the best in NAME.best.safetensors")
+      .type("FILE");
   c.option("--resume", o->resume, "Go on from a checkpoint; it is also saved to unless --save says where").type("FILE");
   c.option("--report", o->report, "Write an HTML page: success by distance, move counts, curves, plan").type("FILE");
   c.flag("--json", o->json, "One JSON object a line: measurements, then the result");
   c.does([o] { return train(*o); });
 
-  auto e = program.find("eval").add("cube", "Test a net of `windrow train cube`");
-  auto eo = std::make_shared<EvalOptions>();
-  e.option("file", eo->file, "Checkpoint").required();
-  e.flag("--all", eo->all, "All 3,674,160 states, not a sample");
-  e.option("--beam", eo->beam, "With --all: try what fails greedily with a beam of this width").range(1, 100'000);
-  e.option("--limit", eo->limit, "Moves that count as solved").range(1, 1000).show_default();
-  e.option("--sample", eo->sample, "States of each distance without --all").range(1, 1'000'000).show_default();
-  e.option("--threads", eo->threads, "Threads").range(1, 1024);
-  e.flag("--json", eo->json, "One JSON object");
-  e.does([eo] { return evaluate(*eo); });
-
   auto s = program.add("solve", "Solve a 2x2x2 cube with a net of `windrow train cube`");
   auto so = std::make_shared<SolveOptions>();
-  s.option("file", so->file, "Checkpoint").required();
-  s.option("moves", so->moves, "The scramble: \"R U' F2\"; the corner DBL stays, so R U F are all the faces")
-      .required();
+  s.option("file", so->file, "Checkpoint").type("FILE").required();
+  s.option("moves", so->moves,
+           "The scramble: \"R U' F2\"; the corner DBL stays, so R U F are all the faces; without it, a random one")
+      .type("MOVES");
+  s.option("--seed", so->seed, "Of a random scramble").show_default();
   s.option("--beam", so->beam, "States kept at each depth; 1 is greedy").range(1, 100'000);
   s.option("--limit", so->limit, "Moves").range(1, 1000).show_default();
   s.option("--threads", so->threads, "Threads").range(1, 1024);
+  s.flag("--json", so->json, "One JSON object");
   s.does([so] { return solve_cube(*so); });
 }
 

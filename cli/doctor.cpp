@@ -7,6 +7,7 @@
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/measure.h"
 #include "base/host.h"
+#include "base/json.h"
 #include "base/thread_team.h"
 
 namespace wr::cli {
@@ -52,6 +53,23 @@ void show_machine(const cpu::KnownMachine& known) {
   row("kernels", fmt::format("{} ns a call, {} ns an element of exp", m.call_ns, m.exp_ns));
 }
 
+Json json_of(const cpu::KnownMachine& known) {
+  const Machine& m = known.machine;
+  return {{"name", m.name},
+          {"from", known.origin},
+          {"gflops_f32", m.gflops_f32},
+          {"gflops_f64", m.gflops_f64},
+          {"gbs_l1", m.gbs_l1},
+          {"gbs_l2", m.gbs_l2},
+          {"gbs_l3", m.gbs_l3},
+          {"gbs_memory", m.gbs_memory},
+          {"gbs_memory_all", m.gbs_memory_all},
+          {"gbs_cross", m.gbs_cross},
+          {"barrier_ns", m.barrier_ns},
+          {"call_ns", m.call_ns},
+          {"exp_ns", m.exp_ns}};
+}
+
 }  // namespace
 
 int doctor(const DoctorOptions& options) {
@@ -63,6 +81,25 @@ int doctor(const DoctorOptions& options) {
     return 0;
   }
   const Host& m = host();
+  if (options.json) {
+    Json targets = Json::list();
+    for (cpu::Target t : cpu::available_targets()) targets.push_back(std::string(cpu::name_of(t)));
+    Json line{{"cpu", m.cpu},
+              {"system", m.system},
+              {"cores", m.cores},
+              {"cores_online", m.cores_online},
+              {"l1d", m.l1d},
+              {"l2", m.l2},
+              {"l3", m.l3},
+              {"memory", m.memory},
+              {"memory_available", memory_available()},
+              {"simd", targets},
+              {"simd_in_use", std::string(cpu::name_of(cpu::active_target()))},
+              {"threads", default_threads()}};
+    line["machine"] = json_of(known);
+    fmt::print("{}\n", line.dump());
+    return 0;
+  }
   fmt::print("this computer\n");
   row("cpu", m.cpu);
   row("system", m.system);

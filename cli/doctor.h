@@ -7,6 +7,7 @@ struct DoctorOptions {
   bool measure = false;   // the machine anew, and remember it
   bool machines = false;  // list the built-in ones instead
   bool describe = false;  // print the machine as WINDROW_MACHINE=FILE reads it
+  bool json = false;
 };
 
 int doctor(const DoctorOptions& options = {});

@@ -1,10 +1,13 @@
 // The windrow program.
 #include <chrono>
+#include <csignal>
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "bench/case.h"
+#include "cli/completion.h"
 #include "cli/doctor.h"
 #include "cli/ops.h"
 #include "cli/profile.h"
@@ -84,12 +87,25 @@ int run(std::vector<std::string> arguments) {
   doctor_command.flag("--measure", doctor_options.measure, "Measure this machine again and remember it");
   doctor_command.flag("--machines", doctor_options.machines, "List the machines that come with Windrow");
   doctor_command.flag("--describe", doctor_options.describe, "Print the machine as WINDROW_MACHINE=FILE reads it");
+  doctor_command.flag("--json", doctor_options.json, "One JSON object");
   doctor_command.does([&] { return doctor(doctor_options); });
-  root.add("ops", "Print the table of all ops (docs/ops.md)").hidden().does(ops);
+  bool ops_as_json = false;
+  auto ops_command = root.add("ops", "Print the table of all ops (docs/ops.md)");
+  ops_command.flag("--json", ops_as_json, "One JSON object an op");
+  ops_command.does([&] { return ops(ops_as_json); });
+  add_completion(root, "windrow " WINDROW_VERSION);
+  root.add("help", "Print the help of a command: windrow help train");  // understood by the program
   return program.run(std::move(arguments));
 }
 
 }  // namespace
 }  // namespace wr::cli
 
-int main(int argc, char** argv) { return wr::cli::run({argv + 1, argv + argc}); }
+/// Output that could not be written (a full disk) is a failure even where nothing else failed.
+int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error to be told, not the end
+  const int code = wr::cli::run({argv + 1, argv + argc});
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  std::fputs("windrow: standard output could not be written to\n", stderr);
+  return code != 0 ? code : 1;
+}

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <string>
 
+#include "base/json.h"
 #include "ops/define.h"
 #include "ops/formula.h"
 
@@ -276,9 +277,37 @@ void print_names() {
   for (const Name& n : kNames) fmt::print("| {} | {} |\n", n.elsewhere, n.here);
 }
 
+/// One object a line: its name, types, meaning, how it is called (null: by nobody), whether it has a gradient.
+int ops_json() {
+  const auto or_null = [](const char* text) { return text ? Json(text) : Json(); };
+  const auto rows = ops::elementwise_rows();
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    fmt::print("{}\n", Json{{"op", rows[i].name},
+                            {"types", types_text(rows[i])},
+                            {"meaning", rows[i].doc},
+                            {"traced", fmt::format("{}({})", rows[i].name, kSources[i].operands)},
+                            {"eager", fmt::format("{}(dst, {})", rows[i].name, kSources[i].operands)},
+                            {"gradient", gradient_text(kSources[i]) != "no"}}
+                           .dump());
+  for (int i = static_cast<int>(Op::where); i < ir::kOps; ++i) {
+    const ir::OpDef& def = ir::definition(static_cast<Op>(i));
+    const Form& form = form_of(def.op);
+    const bool none = def.gradient == ops::no_gradient || def.gradient == ops::never_differentiated;
+    fmt::print("{}\n", Json{{"op", def.name},
+                            {"types", form.types},
+                            {"meaning", def.doc},
+                            {"traced", or_null(form.traced)},
+                            {"eager", or_null(form.eager)},
+                            {"gradient", !none}}
+                           .dump());
+  }
+  return 0;
+}
+
 }  // namespace
 
-int ops() {
+int ops(bool json) {
+  if (json) return ops_json();
   fmt::print(
       "# Every op\n"
       "Made by `windrow ops > docs/ops.md` from the ops' definitions; do not edit (a test compares).\n\n"

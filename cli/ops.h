@@ -1,8 +1,8 @@
-// `windrow ops`: every op as markdown. docs/ops.md is its output.
+// `windrow ops`: every op as markdown, or as JSON. docs/ops.md is its output.
 #pragma once
 
 namespace wr::cli {
 
-int ops();
+int ops(bool json);
 
 }  // namespace wr::cli

@@ -2,15 +2,110 @@
 #include "cli/options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
+#include <new>
+#include <sstream>
+
+#include "apps/common/text.h"
+#include "cli/nearest.h"
 
 namespace wr::cli {
 namespace {
 
+constexpr double kLargest = std::numeric_limits<double>::max();
+
 CLI::App& app(void* inside) { return *static_cast<CLI::App*>(inside); }
 CLI::Option& option_of(void* inside) { return *static_cast<CLI::Option*>(inside); }
+
+/// Refuses what is no number from `from` to `to`; NaN is none.
+template <class T>
+CLI::Validator between(T from, T to) {
+  return CLI::Validator(
+      [from, to](const std::string& text) {
+        T value{};
+        const char* const end = text.data() + text.size();
+        const auto [stop, problem] = std::from_chars(text.data(), end, value);
+        if (problem == std::errc() && stop == end && value >= from && value <= to) return std::string();
+        return fmt::format("'{}' is not {} from {} to {}", text, std::is_integral_v<T> ? "a whole number" : "a number",
+                           from, to);
+      },
+      "");
+}
+
+bool is_known(const CLI::App& command, const std::string& option) {
+  for (const CLI::App* a = &command; a != nullptr; a = a->get_parent())
+    if (a->get_option_no_throw(option) != nullptr) return true;
+  return false;
+}
+
+/// What is wrong with a word that no command knows, and what may have been meant; empty: nothing is.
+std::string unknown_word(const CLI::App& root, const std::vector<std::string>& arguments) {
+  const CLI::App* at = &root;
+  for (const std::string& word : arguments) {
+    if (word == "--" || at->get_prefix_command()) return "";
+    const bool is_option = word.size() > 2 && word.starts_with("--");
+    std::vector<std::string> names;
+    if (is_option) {
+      const std::string name = word.substr(0, word.find('='));
+      if (is_known(*at, name)) continue;
+      for (const CLI::Option* o : at->get_options())
+        for (const std::string& each : o->get_lnames()) names.push_back("--" + each);
+      const std::string meant = nearest(name, names);
+      return fmt::format("{}: there is no option {}{}", at->get_name(), name,
+                         meant.empty() ? "" : "; did you mean " + meant + "?");
+    }
+    const auto commands = at->get_subcommands([](const CLI::App*) { return true; });
+    if (commands.empty() || word.starts_with("-")) continue;
+    const CLI::App* next = nullptr;
+    bool has_positions = false;
+    for (const CLI::App* c : commands)
+      if (c->get_name() == word) next = c;
+    for (const CLI::Option* o : at->get_options()) has_positions |= o->get_positional();
+    if (next == nullptr && has_positions) return "";
+    if (next == nullptr) {
+      for (const CLI::App* c : commands)
+        if (!c->get_group().empty()) names.push_back(c->get_name());
+      const std::string meant = nearest(word, names);
+      return fmt::format("{}: there is no command '{}'{}", at->get_name(), word,
+                         meant.empty() ? fmt::format("; expected one of {}", fmt::join(names, ", "))
+                                       : "; did you mean " + meant + "?");
+    }
+    at = next;
+  }
+  return "";
+}
+
+std::vector<OptionInfo> options_of(const CLI::App& command) {
+  std::vector<OptionInfo> all;
+  for (const CLI::Option* o : command.get_options()) {
+    OptionInfo info;
+    info.name = o->get_positional() ? o->get_name(true) : o->get_name(false, true);
+    if (info.name.find("--help") != std::string::npos) continue;
+    info.help = o->get_description();
+    info.type = o->get_expected_max() == 0 ? "" : o->get_type_name();
+    info.required = o->get_required();
+    if (info.type.find('|') != std::string::npos) {
+      std::istringstream in(info.type);
+      for (std::string value; std::getline(in, value, '|');) info.values.push_back(value);
+    }
+    all.push_back(std::move(info));
+  }
+  return all;
+}
+
+CommandInfo info_of(const CLI::App& command) {
+  CommandInfo info{
+      command.get_name(),          command.get_description(), command.get_footer(), options_of(command), {},
+      command.get_prefix_command()};
+  for (const CLI::App* c : command.get_subcommands([](const CLI::App*) { return true; }))
+    if (!c->get_group().empty()) info.commands.push_back(info_of(*c));
+  return info;
+}
 
 }  // namespace
 
@@ -21,14 +116,22 @@ Option Option::type(const std::string& name) {
 
 Option Option::range(double from, double to) {
   if (whole_)
-    option_of(inside_).check(CLI::Range(static_cast<std::int64_t>(from), static_cast<std::int64_t>(to)));
+    option_of(inside_).check(between(static_cast<std::int64_t>(from), static_cast<std::int64_t>(to)));
   else
-    option_of(inside_).check(CLI::Range(from, to));
+    option_of(inside_).check(between(from, to));
   return *this;
 }
 
 Option Option::one_of(const std::vector<std::string>& values) {
-  option_of(inside_).check(CLI::IsMember(values));
+  option_of(inside_).check(CLI::Validator(
+      [values](const std::string& text) {
+        if (std::find(values.begin(), values.end(), text) != values.end()) return std::string();
+        const std::string meant = nearest(text, values);
+        return fmt::format("'{}' is none of {}{}", text, fmt::join(values, ", "),
+                           meant.empty() ? "" : "; did you mean " + meant + "?");
+      },
+      ""));
+  option_of(inside_).type_name(fmt::format("{}", fmt::join(values, "|")));
   return *this;
 }
 
@@ -38,7 +141,10 @@ Option Option::required() {
 }
 
 Option Option::show_default() {
-  option_of(inside_).capture_default_str();
+  CLI::Option& o = option_of(inside_);
+  o.capture_default_str();
+  o.description(fmt::format("{} ({})", o.get_description(), o.get_default_str()));
+  o.default_str("");
   return *this;
 }
 
@@ -53,7 +159,9 @@ Option Option::one_value_each() {
 }
 
 Command Command::add(const std::string& name, const std::string& help) {
-  return {app(inside_).add_subcommand(name, help), code_};
+  CLI::App* added = app(inside_).add_subcommand(name, help);
+  added->footer("");  // the library hands down that of the program
+  return {added, code_};
 }
 
 Command Command::find(const std::string& name) const { return {app(inside_).get_subcommand(name), code_}; }
@@ -61,7 +169,11 @@ Command Command::find(const std::string& name) const { return {app(inside_).get_
 template <class T>
 Option Command::add_option(const std::string& name, T& target, const std::string& help) {
   constexpr bool whole = std::is_integral_v<T> || std::is_same_v<T, std::optional<std::int64_t>>;
-  return Option(app(inside_).add_option(name, target, help), whole);
+  CLI::Option* added = app(inside_).add_option(name, target, help);
+  if (whole || std::is_floating_point_v<T>) added->type_name(whole ? "N" : "X");
+  if (std::is_floating_point_v<T>) added->check(between(-kLargest, kLargest));
+  if (std::is_unsigned_v<T>) added->check(between(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max()));
+  return Option(added, whole);
 }
 
 Option Command::option(const std::string& name, std::string& target, const std::string& help) {
@@ -116,6 +228,8 @@ Command Command::takes_a_command_line() {
 
 std::vector<std::string> Command::rest() const { return app(inside_).remaining(); }
 
+CommandInfo Command::info() const { return info_of(app(inside_)); }
+
 Command Command::does(std::function<int()> action) {
   auto& self = app(inside_);
   self.callback([&self, code = code_, action = std::move(action)] {
@@ -144,17 +258,33 @@ Command Program::root() { return {&inside_->app, &inside_->code}; }
 
 int Program::run(std::vector<std::string> arguments) {
   auto& app = inside_->app;
+  const auto tell = [&](const std::string& what) {
+    fmt::print(stderr, "{}: {}\n", app.get_name(), apps::printable_lines(what));
+  };
   try {
+    if (!arguments.empty() && arguments[0] == "help") {
+      arguments.erase(arguments.begin());
+      arguments.push_back("--help");
+    }
+    if (const std::string wrong = unknown_word(app, arguments); !wrong.empty()) {
+      tell(wrong);
+      return 2;
+    }
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
     app.parse(std::move(arguments));
     if (app.get_subcommands().empty()) fmt::print("{}", app.help());
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  } catch (const UsageError& e) {
-    app.exit(CLI::ValidationError(e.what()));
+    if (e.get_exit_code() == 0) return app.exit(e);
+    tell(fmt::format("{} (--help says more)", e.what()));
     return 2;
+  } catch (const UsageError& e) {
+    tell(fmt::format("{} (--help says more)", e.what()));
+    return 2;
+  } catch (const std::bad_alloc&) {
+    tell("there is not enough memory");
+    return 1;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "{}: {}\n", app.get_name(), e.what());
+    tell(e.what());
     return 1;
   }
   return inside_->code;

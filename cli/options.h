@@ -18,6 +18,24 @@ class UsageError : public std::runtime_error {
   UsageError(const std::string& what, const std::string& why) : std::runtime_error(what + ": " + why) {}
 };
 
+/// What a command and its options are called and are for: help in other forms (manual page, completion) is made of it.
+struct OptionInfo {
+  std::string name;  // "--save"; without dashes: a position
+  std::string help;
+  std::string type;                 // what stands for its value: FILE, N; empty: it takes none
+  std::vector<std::string> values;  // all that it can be, where that is a list
+  bool required = false;
+
+  bool is_position() const { return !name.starts_with('-'); }
+  bool is_file() const { return type == "FILE" || name == "file"; }
+};
+struct CommandInfo {
+  std::string name, help, footer;
+  std::vector<OptionInfo> options;
+  std::vector<CommandInfo> commands;
+  bool takes_a_command_line = false;
+};
+
 /// An option of a command, just added; says more about it.
 class Option {
  public:
@@ -58,6 +76,7 @@ class Command {
   Command one_of_its_commands();   // must be followed by exactly one
   Command takes_a_command_line();  // what follows its options is left alone: rest()
   std::vector<std::string> rest() const;
+  CommandInfo info() const;  // what is not hidden
 
   /// What it does; the result is the program's exit code. Not called where one of its own commands was given.
   Command does(std::function<int()> action);
@@ -79,7 +98,8 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   Command root();
-  /// Executes a command line, given without the program's name. 2: it was wrong and the user was told.
+  /// Executes a command line, given without the program's name. 2: it was wrong and the user was told. `help COMMAND`
+  /// is understood as `COMMAND --help`.
   int run(std::vector<std::string> arguments);
 
  private:

@@ -3,10 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "windrow/error.h"
+#include "windrow/files.h"
 #include "windrow/profile.h"
 
 namespace wr::cli {
@@ -20,11 +18,8 @@ struct ProfileOptions {
 };
 
 std::vector<Profile> read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(path + ": cannot be opened");
-  std::ostringstream text;
-  text << file.rdbuf();
-  auto profiles = profiles_from_json(text.str(), path);
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
+  auto profiles = profiles_from_json(read_file(path, kMost), path);
   if (profiles.empty()) throw Error(path + ": holds no steps");
   return profiles;
 }
@@ -52,6 +47,9 @@ void check_outputs(const std::vector<std::string>& outputs) {
   for (const std::string& path : outputs)
     if (!path.ends_with(".json") && !path.ends_with(".html") && !path.ends_with(".txt") && !path.ends_with(".trace"))
       throw UsageError("--out", path + ": expected a name that ends with .json, .trace.json, .html or .txt");
+  std::vector<Output> list;
+  for (const std::string& path : outputs) list.push_back({"--out", path});
+  try_outputs(list);
 }
 
 int profile(const ProfileOptions& o, const std::vector<std::string>& command,

@@ -78,6 +78,9 @@ void print_profile(const rules::SolveFacts& facts) {
 }
 
 int run(const Options& o) {
+  std::vector<Output> outputs;
+  for (const std::string& each : o.write) outputs.push_back({"--write", name_and_file("--write", each).second});
+  try_outputs(outputs);
   const rules::Program program = opened(o);
   const rules::SolveOptions options = solve_options(o);
   rules::SolveFacts facts;
@@ -112,6 +115,7 @@ int explain(const Options& o) {
 }
 
 int train(const Options& o) {
+  check_outputs({{"--save", o.save}}, {{"the program", o.file}});
   rules::Program program = opened(o);
   rules::TrainOptions options;
   options.semantics = solve_options(o).semantics;
@@ -143,22 +147,14 @@ int check(const Options& o) {
   return 0;
 }
 
-std::string file_text(const std::string& path) {
-  std::FILE* in = std::fopen(path.c_str(), "rb");
-  if (in == nullptr) throw Error(fmt::format("{}: cannot be opened", path));
-  std::string text;
-  char buffer[1 << 16];
-  for (std::size_t n = 0; (n = std::fread(buffer, 1, sizeof buffer, in)) > 0;) text.append(buffer, n);
-  std::fclose(in);
-  return text;
-}
+constexpr std::uint64_t kMostText = std::uint64_t{1} << 30;
 
 int format(const Options& o) {
-  const std::string before = file_text(o.file), after = rules::format_text(before, o.file);
+  const std::string before = read_file(o.file, kMostText), after = rules::format_text(before, o.file);
   if (!o.in_place)
     fmt::print("{}", after);
   else if (before != after)
-    write_file(o.file, after);
+    write_file(o.file, after);  // the file that was read, and by now wholly
   return 0;
 }
 
@@ -182,7 +178,7 @@ void enter(std::string& program_text, const std::string& text, const rules::Solv
 }
 
 int repl(const Options& o) {
-  std::string text = o.file.empty() ? "" : rules::format_text(file_text(o.file), o.file);
+  std::string text = o.file.empty() ? "" : rules::format_text(read_file(o.file, kMostText), o.file);
   const rules::SolveOptions options = solve_options(o);
   const bool person = isatty(STDIN_FILENO) != 0;
   if (person) fmt::print("windrow rules; :help for help\n");

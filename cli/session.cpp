@@ -1,10 +1,18 @@
 #include "cli/session.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <charconv>
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <limits>
+#include <string_view>
 
 #include "base/host.h"
 #include "windrow/error.h"
@@ -14,22 +22,41 @@ namespace {
 
 volatile std::sig_atomic_t interrupts = 0, saving = 0;
 
-extern "C" void on_interrupt(int) {
+constexpr double kMostSeconds = 1e9;
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+constexpr std::array<int, 3> kSignals{SIGINT, SIGTERM, SIGHUP};
+
+/// A terminal that was closed takes no more text: what is still to be said goes nowhere, rather than fail.
+void leave_terminal() {
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere < 0) return;
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO})
+    if (isatty(stream) != 0 || errno == EIO) dup2(nowhere, stream);
+  close(nowhere);
+}
+
+extern "C" void on_interrupt(int signal) {
+  const int before = errno;
   if (interrupts && !saving) _exit(kInterrupted);
+  if (signal == SIGHUP) leave_terminal();
   interrupts = 1;
+  errno = before;
 }
 
 }  // namespace
 
 Interruptible::Interruptible() {
   interrupts = 0;
-  old_int_ = std::signal(SIGINT, on_interrupt);
-  old_term_ = std::signal(SIGTERM, on_interrupt);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    old_[i] = std::signal(kSignals[i], on_interrupt);
+    if (old_[i] == SIG_IGN) std::signal(kSignals[i], SIG_IGN);
+  }
 }
 
 Interruptible::~Interruptible() {
-  std::signal(SIGINT, old_int_);
-  std::signal(SIGTERM, old_term_);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) std::signal(kSignals[i], old_[i]);
 }
 
 bool interrupted() { return interrupts != 0; }
@@ -53,20 +80,47 @@ bool save_or_warn(const std::function<void()>& save) {
 }
 
 std::string free_name(const std::string& name) {
-  std::string file = name + ".safetensors";
-  for (int i = 2; std::filesystem::exists(file); ++i) file = fmt::format("{}-{}.safetensors", name, i);
-  return file;
+  std::filesystem::path folder;
+  if (access(".", W_OK) != 0) folder = std::filesystem::temp_directory_path();
+  std::filesystem::path file = folder / (name + ".safetensors");
+  for (int i = 2; std::filesystem::exists(file); ++i) file = folder / fmt::format("{}-{}.safetensors", name, i);
+  return file.string();
 }
 
-void check_writable(const std::string& option, const std::string& path) {
-  if (path.empty()) return;
-  std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (folder.empty()) folder = ".";
-  if (std::filesystem::is_directory(path)) throw Error(fmt::format("{} {}: is a folder", option, path));
-  if (!std::filesystem::is_directory(folder))
-    throw Error(fmt::format("{} {}: there is no folder {}", option, path, folder.string()));
-  if (access(folder.c_str(), W_OK) != 0)
-    throw Error(fmt::format("{} {}: the folder {} cannot be written to", option, path, folder.string()));
+std::string best_name(const std::string& path) {
+  constexpr std::string_view kEnd = ".safetensors";
+  if (path.empty()) return path;
+  return path.ends_with(kEnd) ? path.substr(0, path.size() - kEnd.size()) + ".best" + std::string(kEnd)
+                              : path + ".best";
+}
+
+Budget::Budget(double seconds) : end_(std::numeric_limits<double>::infinity()) {
+  const char* given = std::getenv("WINDROW_SECONDS");
+  if (seconds == 0 && given != nullptr) {
+    const char* const end = given + std::strlen(given);
+    const auto [stop, problem] = std::from_chars(given, end, seconds);
+    if (problem != std::errc() || stop != end || !(seconds > 0 && seconds <= kMostSeconds))
+      throw Error(fmt::format("WINDROW_SECONDS is '{}'; expected a number of seconds", given));
+  }
+  if (seconds > 0) end_ = now() + seconds;
+}
+
+bool Budget::is_over() const { return now() >= end_; }
+
+void check_outputs(std::initializer_list<Output> outputs, std::initializer_list<Output> inputs) {
+  for (const Output& out : outputs)
+    for (const Output& in : inputs) {
+      std::error_code none;
+      if (!out.path.empty() && !in.path.empty() && std::filesystem::is_regular_file(out.path, none) &&
+          std::filesystem::equivalent(out.path, in.path, none))
+        throw Error(fmt::format("{} {}: would be written over {}, which is read", out.option, out.path, in.option));
+    }
+  try_outputs({outputs.begin(), outputs.size()});
+}
+
+bool colours() {
+  const char* no = std::getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) != 0 && (no == nullptr || *no == '\0');
 }
 
 std::vector<std::pair<std::string, std::string>> machine_rows(int threads) {

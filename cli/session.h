@@ -1,16 +1,21 @@
 // What all training commands share: Ctrl-C, files that must be writable, the machine's description.
 #pragma once
 
+#include <array>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "windrow/files.h"
 
 namespace wr::cli {
 
 constexpr int kInterrupted = 130;  // as shells have it: 128 + SIGINT
 
-/// Ctrl-C asks for a stop while this lives; a second one ends the program at once.
+/// Ctrl-C, a terminal that is closed and a system that shuts down ask for a stop while this lives; a second one ends
+/// the program at once. Signals that were ignored before (nohup, a job in the background) stay ignored.
 class Interruptible {
  public:
   Interruptible();
@@ -19,8 +24,7 @@ class Interruptible {
   Interruptible& operator=(const Interruptible&) = delete;
 
  private:
-  void (*old_int_)(int);
-  void (*old_term_)(int);
+  std::array<void (*)(int), 3> old_{};
 };
 bool interrupted();
 
@@ -31,11 +35,29 @@ void save_whole(const std::function<void()>& save);
 bool save_or_warn(const std::function<void()>& save);
 
 /// Where an interrupted run goes when nobody said where: "NAME.safetensors", or the first of "NAME-2.safetensors", ...
-/// that is not taken.
+/// that is not taken; in the folder for temporary files where the current one cannot be written to.
 std::string free_name(const std::string& name);
 
-/// Finds out now, not after the first epoch, that a file cannot be written.
-void check_writable(const std::string& option, const std::string& path);
+/// Where the best state of a training is kept beside the last one: "run.best.safetensors" for "run.safetensors".
+std::string best_name(const std::string& path);
+
+/// The time after which a training ends by itself as if it were done: as asked (0: not at all), else WINDROW_SECONDS,
+/// else never.
+class Budget {
+ public:
+  explicit Budget(double seconds);
+  bool is_over() const;
+
+ private:
+  double end_;
+};
+
+/// Finds out before the work begins that a file cannot be written, that two would be the same, or that one would be
+/// written over what is still to be read.
+void check_outputs(std::initializer_list<Output> outputs, std::initializer_list<Output> inputs = {});
+
+/// Whether text on the terminal may have colours: it is one, and NO_COLOR (no-color.org) is not set.
+bool colours();
 
 std::vector<std::pair<std::string, std::string>> machine_rows(int threads);
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "apps/common/text.h"
 #include "apps/common/times.h"
 #include "apps/fashion/fashion.h"
 #include "apps/fashion/progress.h"
@@ -25,6 +26,7 @@ struct TrainOptions {
   int threads = 0;
   std::string save, resume, report;
   bool json = false;
+  double seconds = 0;
   std::vector<std::string> augment;
 };
 
@@ -76,6 +78,7 @@ void print_start(const TrainingRun& run, const TrainOptions& o) {
   for (const State& p : run.net().parameters()) parameters += p.shape().count();
   fmt::print("net {}: {} parameters; {} epochs of batches of {}, {} with lr {} ({}), {} threads\n", s.net, parameters,
              s.epochs, s.batch, s.optim, s.lr, s.schedule, run.step().threads());
+  fmt::print("{}", to_string(nn::summary(run.net(), f32(1, kSide, kSide, 1))));
   if (!o.resume.empty())
     fmt::print("resuming {} after {} steps, {} of training\n", o.resume, run.steps_done(),
                duration_text(run.seconds()));
@@ -85,11 +88,27 @@ int stop_early(const TrainingRun& run, std::string save, bool json) {
   if (save.empty()) save = free_name("fashion-" + run.settings().net);
   save_whole([&] { run.save(save); });
   if (json)
-    fmt::print("{{\"interrupted\":true,\"step\":{},\"saved\":{}}}\n", run.steps_done(), Json(save).dump());
+    fmt::print("{}\n", Json{{"interrupted", true}, {"step", run.steps_done()}, {"saved", save}}.dump());
   else
     fmt::print("interrupted after {} steps; saved. To go on:\n  windrow train fashion --resume {}\n", run.steps_done(),
                save);
   return kInterrupted;
+}
+
+/// By what was not trained on, where some was put aside.
+const Epoch& best_epoch(const std::vector<Epoch>& history) {
+  return *std::max_element(history.begin(), history.end(), [](const Epoch& a, const Epoch& b) {
+    return a.validation_accuracy.value_or(a.accuracy) < b.validation_accuracy.value_or(b.accuracy);
+  });
+}
+
+void print_best(const TrainingRun& run, const TrainOptions& o) {
+  if (run.history().empty()) return;
+  const Epoch& best = best_epoch(run.history());
+  if (best.number == run.history().back().number) return;
+  fmt::print("best:  {}   (epoch {}, {} accuracy {:.2f} %)\n", printable(best_name(o.save)), best.number,
+             best.validation_accuracy ? "validation" : "training",
+             100 * best.validation_accuracy.value_or(best.accuracy));
 }
 
 void finish(TrainingRun& run, const TrainOptions& o) {
@@ -97,13 +116,19 @@ void finish(TrainingRun& run, const TrainOptions& o) {
   if (!o.report.empty()) write_report(o.report, {run, result, machine_rows(run.step().threads())});
   const double rate = run.history().empty() ? 0 : run.history().back().rate;
   if (o.json) {
-    fmt::print("{{\"test_accuracy\":{},\"test_loss\":{},\"seconds\":{:.3f},\"images_per_second\":{:.1f}}}\n",
-               result.accuracy, result.loss, run.seconds(), rate);
+    fmt::print("{}\n", Json{{"test_accuracy", result.accuracy},
+                            {"test_loss", result.loss},
+                            {"seconds", run.seconds()},
+                            {"images_per_second", rate}}
+                           .dump());
     return;
   }
   fmt::print("test: loss {:.4f}, accuracy {:.2f} %; trained for {}\n", result.loss, 100 * result.accuracy,
              duration_text(run.seconds()));
-  if (!o.save.empty()) fmt::print("model: {}   (windrow eval {})\n", o.save, o.save);
+  if (!o.save.empty()) {
+    fmt::print("model: {0}   (windrow eval {0})\n", printable(o.save));
+    print_best(run, o);
+  }
   if (!o.report.empty()) fmt::print("report: {}\n", o.report);
 }
 
@@ -111,27 +136,31 @@ int train(TrainOptions o) {
   add_augment(o);
   const Settings settings = settings_for(o);
   if (o.save.empty()) o.save = o.resume;
-  check_writable("--save", o.save);
-  check_writable("--report", o.report);
+  check_outputs({{"--save", o.save}, {"--save", best_name(o.save)}, {"--report", o.report}});
+  check_outputs({{"--report", o.report}}, {{"--resume", o.resume}});
   const int lanes = o.resume.empty() ? 0 : lanes_of(read_safetensors_header(o.resume).metadata, o.resume);
   TrainingRun run(settings, read_images(settings.data), o.threads, lanes);
   if (!o.resume.empty()) run.load(o.resume, o.given.contains("lr") ? std::optional<double>(settings.lr) : std::nullopt);
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   if (!o.json) print_start(run, o);
   std::fflush(stdout);
-  ProgressPrinter printer(o.json ? Output::json : terminal ? Output::line : Output::plain, settings.epochs);
+  ProgressPrinter printer(o.json ? Form::json : terminal ? Form::line : Form::plain, settings.epochs);
   const Interruptible guard;
+  const Budget budget(o.seconds);
   bool saved = !o.save.empty();
   Watch watch;
-  watch.stop = [] { return interrupted(); };
+  watch.stop = [&] { return interrupted() || budget.is_over(); };
   watch.step = [&](const Progress& p) { printer.step(p); };
   watch.epoch = [&](const Epoch& e) {
     printer.epoch(e);
-    if (!o.save.empty()) saved = save_or_warn([&] { run.save(o.save); });
+    if (o.save.empty()) return;
+    saved = save_or_warn([&] { run.save(o.save); });
+    if (best_epoch(run.history()).number == e.number) save_or_warn([&] { run.save(best_name(o.save)); });
   };
   const bool finished = run.train(watch);
   printer.clear();
-  if (!finished) return stop_early(run, o.save, o.json);
+  if (!finished && interrupted()) return stop_early(run, o.save, o.json);
+  if (!finished && !o.save.empty()) saved = save_or_warn([&] { run.save(o.save); });
   const bool unsaved = !o.save.empty() && !saved;
   if (unsaved) o.save.clear();  // it is not there to be named
   finish(run, o);
@@ -151,8 +180,11 @@ void add_train(Command program) {
            "--" + f.name, [o, name = f.name](const std::string& text) { o->given[name] = text; }, f.help)
           .type(f.type);
   c.option("--augment", o->augment, "Random changes to the images: shift=2 flip noise=0.1, or none").type("...");
+  c.option("--seconds", o->seconds, "End after so many seconds of training, as if done").range(0.001, 1e9);
   c.option("--threads", o->threads, "Threads; the result does not depend on it").range(1, 1024);
-  c.option("--save", o->save, "Checkpoint, written after every epoch and on Ctrl-C").type("FILE");
+  c.option("--save", o->save,
+           "Checkpoint, written after every epoch and on Ctrl-C; the best epoch in NAME.best.safetensors")
+      .type("FILE");
   c.option("--resume", o->resume, "Go on from a checkpoint; it is also saved to unless --save says where").type("FILE");
   c.option("--report", o->report, "Write an HTML page: curves, confusion matrix, mistakes, plan").type("FILE");
   c.flag("--json", o->json, "One JSON object a line: each epoch, then the result");

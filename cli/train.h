@@ -12,7 +12,7 @@ void add_circuit(Command program);
 void add_run(Command program);
 void add_eval(Command program);
 void add_predict(Command program);
-/// train cube, eval cube and solve; after train and eval.
+/// train cube, and solve; after train.
 void add_cube(Command program);
 
 }  // namespace wr::cli

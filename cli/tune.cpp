@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 
 #include "apps/common/chart.h"
+#include "apps/common/text.h"
 #include "apps/fashion/fashion.h"
+#include "base/json.h"
 #include "bench/case.h"
 #include "cli/profile.h"
+#include "cli/session.h"
 #include "windrow/bench.h"
 #include "windrow/files.h"
 
@@ -17,6 +20,7 @@ struct TuneOptions {
   std::int64_t from = 1, to = 4096;
   double seconds = 0.3;
   int threads = 0;
+  bool json = false;
   std::string svg, net = "cnn", data, family;
 };
 
@@ -40,11 +44,16 @@ std::string curve_of(const bench::BatchAdvice& advice, const std::string& title)
 }
 
 int report(const TuneOptions& o, const bench::BatchAdvice& advice, const std::string& title) {
-  fmt::print("{}\n{}", title, advice.to_table());
-  if (!o.svg.empty()) {
-    write_file(o.svg, curve_of(advice, title));
-    fmt::print("wrote {}\n", o.svg);
+  if (o.json) {
+    Json points = Json::list();
+    for (const bench::BatchPoint& p : advice.points)
+      points.push_back({{"batch", p.batch}, {"us", p.us}, {"rows_per_second", p.per_second}, {"bytes", p.bytes}});
+    fmt::print("{}\n", Json{{"tuned", title}, {"batch", advice.batch}, {"points", points}}.dump());
+  } else {
+    fmt::print("{}\n{}", title, advice.to_table());
   }
+  if (!o.svg.empty()) write_file(o.svg, curve_of(advice, title));
+  if (!o.svg.empty() && !o.json) fmt::print("wrote {}\n", printable(o.svg));
   return 0;
 }
 
@@ -55,6 +64,7 @@ std::vector<std::int64_t> batches(const TuneOptions& o) {
 
 /// Loading and augmenting the images counts: it is part of a training run.
 int tune_fashion(const TuneOptions& o) {
+  check_outputs({{"--svg", o.svg}});
   Settings settings = recipe(o.net);
   settings.data = o.data;
   settings.epochs = 1'000'000;  // no end while measuring
@@ -70,6 +80,7 @@ int tune_fashion(const TuneOptions& o) {
 }
 
 int tune_bench(const TuneOptions& o) {
+  check_outputs({{"--svg", o.svg}});
   const auto make = [&](std::int64_t batch) {
     const bench::Case c = bench::case_named(fmt::format("{}_b{}", o.family, batch));
     auto p = std::make_shared<bench::Prepared>(c.prepare(o.threads));
@@ -87,6 +98,7 @@ void add_common(Command c, TuneOptions& o) {
   c.option("--seconds", o.seconds, "Time for each batch size").range(0.01, 600.0).show_default();
   c.option("--threads", o.threads, "Threads").range(1, 1024);
   c.option("--svg", o.svg, "Write the curve").type("FILE");
+  c.flag("--json", o.json, "One JSON object");
 }
 
 }  // namespace

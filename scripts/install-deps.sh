@@ -18,7 +18,7 @@ if [ ${#packages[@]} -eq 0 ]; then
   packages=(
     build-essential cmake ninja-build
     libhwy-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev
-    libgtest-dev iverilog
+    libgtest-dev iverilog python3
     dataset-fashion-mnist
   )
   case "$(uname -m)" in x86_64 | amd64) packages+=(libxsmm-dev) ;; esac  # LIBXSMM is x86 only; elsewhere our own kernels serve

@@ -56,7 +56,7 @@ TEST(CubeSettings, TextsAreReadBackAndMistakesNamed) {
   EXPECT_EQ(message_of([&] { set(s, "n-step", "0"); }), "n-step is '0'; expected a number from 1 to 100");
   EXPECT_EQ(message_of([&] { set(s, "double", "maybe"); }), "double is 'maybe'; expected yes or no");
   EXPECT_NE(message_of([&] { set(s, "hidden", "512,,2"); }).find("512,,2"), std::string::npos);
-  EXPECT_NE(message_of([&] { cube_preset("worst"); }).find("best, label-free, seed"), std::string::npos);
+  EXPECT_NE(message_of([&] { cube_preset("worst"); }).find("best, label-free, dqn"), std::string::npos);
 }
 
 /// What a net that knows every distance would say.
@@ -152,7 +152,7 @@ TEST(CubeSolve, FollowsCostsAndGivesUpAtTheLimit) {
 
 /// A judge's single answers agree with what it says of everything.
 TEST(CubeJudge, AllAtOnceIsTheSameAsOneByOne) {
-  for (const char* preset : {"best", "seed"}) {
+  for (const char* preset : {"best", "dqn"}) {
     nn::seed(1);
     const CubeSettings s = tiny(preset);
     const rl::Net net(net_options(s));
@@ -206,7 +206,7 @@ TEST_P(CubeResume, EndsWithTheBitsOfAnUninterruptedRun) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, CubeResume, testing::Values("best", "label-free", "seed"), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Methods, CubeResume, testing::Values("best", "label-free", "dqn"), [](const auto& info) {
   std::string name = info.param;
   std::erase(name, '-');
   return name;
@@ -253,7 +253,7 @@ TEST(CubeResume, RefusesWhatIsNoCheckpointOfTheCube) {
   const std::string path = temporary("other");
   write_safetensors(path, {{"x", Array::zeros({2})}}, {{"windrow.app", "fashion"}});
   EXPECT_NE(message_of([&] { load_cube(path); }).find("windrow.app = fashion"), std::string::npos);
-  const CubeSettings s = tiny("seed");
+  const CubeSettings s = tiny("dqn");
   CubeRun run(s, 1, 1);
   CubeWatch watch;
   watch.stop = [&] { return run.learner().updates() >= 5; };
@@ -295,7 +295,7 @@ TEST(CubeReport, ShowsACubeAndARun) {
   EXPECT_EQ(lines[0], "    U F ");
   EXPECT_EQ(lines[2], "L L F D R R U B ");
   EXPECT_NE(cube_lines(cube, true)[0].find("\x1b["), std::string::npos);
-  CubeRun run(tiny("seed"), 1, 1);
+  CubeRun run(tiny("dqn"), 1, 1);
   ASSERT_TRUE(run.train({}));
   const std::string html = report_html({run, census(run.everything(), cube_distances(), 20, 1), {{"machine", "<x>"}}});
   for (const char* part : {"Greedy solutions", "by distance", "episodes a minute", "&lt;x&gt;", "</html>"})

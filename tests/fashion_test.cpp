@@ -302,7 +302,7 @@ TEST(Program, MistakesOfItsUserAreNamed) {
       {"eval " + other, 1, {other}},
       {"predict " + model + " " + model, 1, {"none of PGM"}},
       {"predict " + model + " " + temporary("line.npy"), 1, {"f32[7]", "[height, width]"}},
-      {"predict " + model + " " + folder + "/none.png", 1, {"none.png", "cannot be opened"}},
+      {"predict " + model + " " + folder + "/none.png", 1, {"none.png", "No such file"}},
   };
   for (const auto& c : cases) {
     const Said said = run_program(c.arguments);

@@ -390,7 +390,7 @@ void AutomatonRun::load(const std::string& path) {
 
 TrainedAutomaton load_automaton(const std::string& path) {
   const Safetensors file = read_safetensors(path);
-  const AutomatonSettings settings = automaton_settings_of(file.metadata, path);
+  const AutomatonSettings settings = automaton_settings_of(read_safetensors_header(path), path);
   const MetadataReader metadata(file.metadata, path);
   TrainedAutomaton t{settings, logic::Automaton(options_of(settings, restarts_of(metadata))), history_of(metadata)};
   CheckpointStates states;

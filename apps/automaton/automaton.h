@@ -59,8 +59,9 @@ const std::vector<NamedField<AutomatonSettings>>& automaton_fields();
 Texts to_texts(const AutomatonSettings& settings);
 /// Throws an Error that names the setting, the text and what was expected.
 void set(AutomatonSettings& settings, const std::string& name, const std::string& text);
-/// The settings of a checkpoint of an automaton. An Error says what the file is instead.
-AutomatonSettings automaton_settings_of(const Metadata& metadata, const std::string& path);
+/// The settings of a checkpoint of an automaton. An Error says what the file is instead, or where its settings ask for
+/// more gates than it has.
+AutomatonSettings automaton_settings_of(const SafetensorsHeader& header, const std::string& path);
 std::vector<std::int64_t> layer_sizes(const std::string& text);
 Border border_of(const AutomatonSettings& settings);
 

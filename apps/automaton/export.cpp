@@ -1,4 +1,4 @@
-// Circuits as C and as Verilog.
+// Circuits as C, as JavaScript and as Verilog.
 #include "apps/automaton/export.h"
 
 #include <algorithm>
@@ -225,6 +225,30 @@ int main(int argc, char** argv) {
   return 0;
 }
 )";
+}
+
+std::string to_javascript(const Circuit& c) {
+  const Names names{"0", "-1", c.inputs};
+  std::string out = "function stepRow(rows, from, grid, to, words) {\n";
+  std::vector<bool> have(c.outputs.size() * 3, false);
+  for (auto i : used_inputs(c)) {
+    const std::string r = std::to_string(i / 3);
+    if (!have[static_cast<std::size_t>(i / 3)])
+      out += "  const r" + r + " = rows[" + r + "], f" + r + " = from[" + r + "];\n";
+    have[static_cast<std::size_t>(i / 3)] = true;
+  }
+  out += "  for (let i = 0; i < words; ++i) {\n";
+  for (auto i : used_inputs(c)) {
+    const std::string n = std::to_string(i / 3), word = "r" + n + "[f" + n + " + i";
+    const std::string left = word + "] << 1 | " + word + " - 1] >>> 31",
+                      right = word + "] >>> 1 | " + word + " + 1] << 31";
+    out += "    const x" + std::to_string(i) + " = " + (i % 3 == 0 ? left : i % 3 == 1 ? word + "]" : right) + ";\n";
+  }
+  for (std::size_t i = 0; i < c.gates.size(); ++i)
+    out += "    const g" + std::to_string(i) + " = " + gate_text(c.gates[i], names) + ";\n";
+  for (std::size_t k = 0; k < c.outputs.size(); ++k)
+    out += "    grid[to[" + std::to_string(k) + "] + i] = " + names(c.outputs[k]) + ";\n";
+  return out + "  }\n}\n";
 }
 
 std::string to_verilog(const Circuit& c, const std::string& name) {

@@ -212,9 +212,23 @@ void set(AutomatonSettings& settings, const std::string& name, const std::string
   field_named(automaton_fields(), name).set(settings, text);
 }
 
-AutomatonSettings automaton_settings_of(const Metadata& metadata, const std::string& path) {
-  expect_app(metadata, path, "automaton", "an automaton (windrow train checkerboard and so on)");
-  return fields_from<AutomatonSettings>(metadata, path, automaton_fields());
+AutomatonSettings automaton_settings_of(const SafetensorsHeader& header, const std::string& path) {
+  expect_app(header.metadata, path, "automaton", "an automaton (windrow train checkerboard and so on)");
+  const AutomatonSettings s = fields_from<AutomatonSettings>(header.metadata, path, automaton_fields());
+  // Before anything of that size is made: the logits of all these gates must be there.
+  constexpr std::int64_t kLogits = 16;
+  std::int64_t held = 0, gates = 0;
+  for (const auto& [name, spec] : header.tensors)
+    if (name.starts_with("model.")) held += spec.shape.count();
+  for (const std::int64_t n : layer_sizes(s.kernel_gates)) gates += s.kernels * n;
+  for (const std::int64_t n : layer_sizes(s.update_gates)) gates += n;
+  if (gates * kLogits != held)
+    throw Error(fmt::format("{}: metadata: kernels, kernel-gates and update-gates make {} gates, but the file has {}",
+                            path, gates, held / kLogits));
+  if (layer_sizes(s.update_gates).back() != s.channels)
+    throw Error(fmt::format("{}: metadata: channels is {}, but the last of update-gates is {}", path, s.channels,
+                            layer_sizes(s.update_gates).back()));
+  return s;
 }
 
 }  // namespace wr::apps

@@ -6,29 +6,14 @@
 #include <array>
 #include <cmath>
 
+#include "apps/common/text.h"
+
 namespace wr::chart {
 namespace {
 
 constexpr double kLeft = 56, kTop = 30, kBottom = 40, kLabels = 118;
 constexpr std::array<const char*, 8> kColours = {"var(--a,#2f6fde)", "var(--b,#d9822b)", "#2a9d6f", "#b2508f",
                                                  "#8a6d3b",          "#5b6b7a",          "#c0392b", "#16a2b8"};
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '&')
-      out += "&amp;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  }
-  return out;
-}
 
 std::string number(double value) {
   const double size = std::abs(value);
@@ -96,7 +81,7 @@ std::string open(double width, double height, const std::string& title) {
       width, height,
       title.empty() ? ""
                     : fmt::format("<text x=\"{}\" y=\"16\" font-size=\"13\" font-weight=\"600\">{}</text>\n", kLeft,
-                                  escaped(title)));
+                                  apps::escape(title)));
 }
 
 std::string rows(const Axis& y, double x0, double x1, const std::string& label) {
@@ -108,7 +93,7 @@ std::string rows(const Axis& y, double x0, double x1, const std::string& label) 
         x0, x1, y.at(v), y.at(v), x0 - 6, y.at(v) + 4, number(v));
   if (!label.empty())
     out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\" fill=\"var(--dim,#777)\">{}</text>\n", x1,
-                       kTop - 8, escaped(label));
+                       kTop - 8, apps::escape(label));
   return out;
 }
 
@@ -119,7 +104,7 @@ std::string key(const std::vector<std::string>& names, double x, double y) {
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"10\" height=\"10\" fill=\"{}\"/><text x=\"{:.1f}\" "
         "y=\"{:.1f}\">{}</text>\n",
         x, y + 16.0 * static_cast<double>(i), kColours[i % kColours.size()], x + 15,
-        y + 9 + 16.0 * static_cast<double>(i), escaped(names[i]));
+        y + 9 + 16.0 * static_cast<double>(i), apps::escape(names[i]));
   return out;
 }
 
@@ -146,7 +131,7 @@ std::string curve(const Series& s, const Axis& x, const Axis& y, const char* col
     points += fmt::format("{:.1f},{:.1f} ", x.at(s.x[i]), y.at(s.y[i]));
     dots +=
         fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"{}\"><title>{} {}: {:.4g}</title></circle>",
-                    x.at(s.x[i]), y.at(s.y[i]), colour, escaped(x_label), number(s.x[i]), s.y[i]);
+                    x.at(s.x[i]), y.at(s.y[i]), colour, apps::escape(x_label), number(s.x[i]), s.y[i]);
   }
   return fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>{}\n", points, colour,
                      dots);
@@ -174,7 +159,7 @@ std::string lines(const Lines& chart) {
     out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", x.at(v), bottom + 16,
                        number(v));
   out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"var(--dim,#777)\">{}</text>\n", right + 8, bottom + 16,
-                     escaped(chart.x_label));
+                     apps::escape(chart.x_label));
   std::vector<double> labels;
   for (const Series& s : drawn) labels.push_back(y.shows(s.y.back()) ? y.at(s.y.back()) + 4 : kTop);
   labels = apart(labels);
@@ -182,7 +167,7 @@ std::string lines(const Lines& chart) {
     const char* colour = kColours[i % kColours.size()];
     out += curve(drawn[i], x, y, colour, chart.x_label);
     out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" style=\"fill:{}\">{} {:.4g}</text>\n", right + 8, labels[i],
-                       colour, escaped(drawn[i].name), drawn[i].y.back());
+                       colour, apps::escape(drawn[i].name), drawn[i].y.back());
   }
   return out + "</svg>";
 }
@@ -208,12 +193,12 @@ std::string bars(const Bars& chart) {
           "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"><title>{} {}: "
           "{:.4g}</title></rect>\n",
           x0 + width * static_cast<double>(k), y.at(v), width * 0.95, std::max(0.0, bottom - y.at(v)),
-          kColours[k % kColours.size()], escaped(chart.groups[g]), escaped(chart.kinds[k]), v);
+          kColours[k % kColours.size()], apps::escape(chart.groups[g]), apps::escape(chart.kinds[k]), v);
     }
     const double x = x0 + 0.4 * room, at = bottom + 12;
     out += fmt::format(
         "<text x=\"{0:.1f}\" y=\"{1:.1f}\" text-anchor=\"end\" transform=\"rotate(-35 {0:.1f} {1:.1f})\">{2}</text>\n",
-        x, at, escaped(chart.groups[g]));
+        x, at, apps::escape(chart.groups[g]));
   }
   return out + key(chart.kinds, right + 14, kTop) + "</svg>";
 }

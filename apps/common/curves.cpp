@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "apps/common/chart.h"
+#include "apps/common/text.h"
 
 namespace wr::apps {
 namespace {
@@ -41,10 +42,10 @@ std::string bars(const std::vector<Bar>& list, const std::string& axis) {
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"var(--a)\"/>"
         "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>"
         "<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-        x + 1, bottom - height, each - 2, height, x + each / 2, bottom - height - 4, list[i].text, x + each / 2,
-        kHeight - 8, list[i].name);
+        x + 1, bottom - height, each - 2, height, x + each / 2, bottom - height - 4, escape(list[i].text), x + each / 2,
+        kHeight - 8, escape(list[i].name));
   }
-  return out + fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n</svg>", kWidth - 52, kHeight - 8, axis);
+  return out + fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n</svg>", kWidth - 52, kHeight - 8, escape(axis));
 }
 
 }  // namespace wr::apps

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/common/text.h"
 #include "windrow/checkpoint.h"
 #include "windrow/error.h"
 
@@ -27,7 +28,7 @@ struct NamedField {
 };
 
 [[noreturn]] inline void refuse_setting(const std::string& name, const std::string& text, const std::string& expected) {
-  throw Error(fmt::format("{} is '{}'; expected {}", name, text, expected));
+  throw Error(fmt::format("{} is '{}'; expected {}", name, printable(text), expected));
 }
 
 template <class S, class T>
@@ -106,7 +107,7 @@ inline void expect_app(const Metadata& metadata, const std::string& path, const 
   const auto found = metadata.find("windrow.app");
   if (found != metadata.end() && found->second == app) return;
   throw Error(fmt::format("{}: is no checkpoint of {}: its metadata has {}", path, what,
-                          found == metadata.end() ? "no windrow.app" : "windrow.app = " + found->second));
+                          found == metadata.end() ? "no windrow.app" : "windrow.app = " + printable(found->second)));
 }
 
 }  // namespace wr::apps

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "apps/common/text.h"
 #include "windrow/error.h"
 
 namespace wr::apps {
@@ -97,13 +98,6 @@ void expect_finite(const std::string& path, const std::string& name, const Array
 
 void expect_finite(const std::string& path, const CheckpointStates& states) {
   for (const auto& [name, state] : states.all()) expect_finite(path, name, state.value());
-}
-
-std::string printable(const std::string& text) {
-  std::string out = text;
-  for (char& c : out)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  return out;
 }
 
 }  // namespace wr::apps

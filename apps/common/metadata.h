@@ -39,7 +39,4 @@ class MetadataReader {
 void expect_finite(const std::string& path, const std::string& name, const Array& values);
 void expect_finite(const std::string& path, const CheckpointStates& states);
 
-/// Text from a file as a terminal may show it: control characters become '?'.
-std::string printable(const std::string& text);
-
 }  // namespace wr::apps

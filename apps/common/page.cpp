@@ -39,23 +39,6 @@ summary{cursor:pointer;color:var(--soft)}.wide{overflow-x:auto}
 
 }  // namespace
 
-std::string escape(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  }
-  return out;
-}
-
 std::string fact(const std::string& value, const std::string& name) {
   return fmt::format("<div><b>{}</b>{}</div>\n", escape(value), escape(name));
 }

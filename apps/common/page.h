@@ -5,9 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "apps/common/text.h"
+
 namespace wr::apps {
 
-std::string escape(const std::string& text);
 /// A figure in a box.
 std::string fact(const std::string& value, const std::string& name);
 std::string table(const std::vector<std::pair<std::string, std::string>>& rows);

@@ -5,31 +5,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <string_view>
 
 #include "apps/common/pictures.h"
 #include "windrow/data.h"
 #include "windrow/error.h"
+#include "windrow/files.h"
 
 namespace wr::apps {
 namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 constexpr std::int64_t kMostPixels = std::int64_t{16} << 20;
-
-std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw Error(path + ": cannot be opened");
-  std::string bytes;
-  char buffer[1 << 16];
-  while (in.read(buffer, sizeof buffer) || in.gcount() > 0) {
-    bytes.append(buffer, static_cast<std::size_t>(in.gcount()));
-    if (bytes.size() > kMostBytes) throw Error(path + ": is larger than 64 MB");
-  }
-  if (in.bad()) throw Error(path + ": cannot be read");
-  return bytes;
-}
 
 /// A file in memory and how far it was read; errors name the byte.
 class Bytes {
@@ -224,7 +211,7 @@ std::vector<Picture> pictures_of(const std::string& path, const Array& read) {
 }  // namespace
 
 std::vector<Picture> read_pictures(const std::string& path, Plane plane) {
-  Bytes in(path, read_file(path));
+  Bytes in(path, read_file(path, kMostBytes));
   const std::string begin = std::string(in.ahead(std::min<std::size_t>(8, in.left()), "the signature"));
   if (begin.starts_with("\x89PNG\r\n\x1a\n")) return {read_png(in, plane)};
   if (begin.starts_with("P5") || begin.starts_with("P2")) return {read_pgm(in)};

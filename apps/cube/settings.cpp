@@ -86,7 +86,7 @@ const std::vector<NamedField<S>>& cube_fields() {
   return all;
 }
 
-std::vector<std::string> cube_presets() { return {"best", "label-free", "seed"}; }
+std::vector<std::string> cube_presets() { return {"best", "label-free", "dqn"}; }
 
 CubeSettings cube_preset(const std::string& name) {
   CubeSettings s;
@@ -97,7 +97,7 @@ CubeSettings cube_preset(const std::string& name) {
     s.near = 0.2;
     return s;
   }
-  if (name == "seed") {
+  if (name == "dqn") {
     s.method = "dqn";
     s.encoding = "stickers";
     s.symmetry = false;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "apps/common/text.h"
 #include "apps/common/times.h"
 
 namespace wr::apps {
@@ -37,18 +38,18 @@ std::string line_of(const Progress& p) {
 }
 
 std::string json_of(const Epoch& e, std::int64_t epochs) {
-  const auto or_null = [](const std::optional<double>& v) { return v ? fmt::format("{}", *v) : "null"; };
+  const auto or_null = [](const std::optional<double>& v) { return v ? json_number(*v) : "null"; };
   return fmt::format(
       R"({{"epoch":{},"epochs":{},"loss":{},"accuracy":{},"validation_loss":{},"validation_accuracy":{},)"
       R"("images_per_second":{:.1f},"seconds":{:.3f}}})",
-      e.number, epochs, e.loss, e.accuracy, or_null(e.validation_loss), or_null(e.validation_accuracy), e.rate,
-      e.seconds);
+      e.number, epochs, json_number(e.loss), json_number(e.accuracy), or_null(e.validation_loss),
+      or_null(e.validation_accuracy), e.rate, e.seconds);
 }
 
 }  // namespace
 
 void ProgressPrinter::step(const Progress& progress) {
-  if (output_ != Output::line) return;
+  if (output_ != Form::line) return;
   const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   if (now < next_) return;
   next_ = now + kSecondsBetweenLines;
@@ -65,7 +66,7 @@ void ProgressPrinter::clear() {
 
 void ProgressPrinter::epoch(const Epoch& e) {
   clear();
-  if (output_ == Output::json) {
+  if (output_ == Form::json) {
     fmt::print("{}\n", json_of(e, epochs_));
   } else {
     const std::string validation = e.validation_accuracy ? fmt::format("validation loss {:.4f} accuracy {:.2f} %",

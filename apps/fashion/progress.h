@@ -7,18 +7,18 @@
 
 namespace wr::apps {
 
-enum class Output { line, plain, json };
+enum class Form { line, plain, json };
 
 class ProgressPrinter {
  public:
-  ProgressPrinter(Output output, std::int64_t epochs) : output_(output), epochs_(epochs) {}
+  ProgressPrinter(Form output, std::int64_t epochs) : output_(output), epochs_(epochs) {}
   void step(const Progress& progress);
   void epoch(const Epoch& epoch);
   /// Removes the line that is being written over, so that something else can be printed.
   void clear();
 
  private:
-  Output output_;
+  Form output_;
   std::int64_t epochs_;
   double next_ = 0;  // when the line may be written again
   bool shown_ = false;

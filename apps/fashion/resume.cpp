@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "apps/common/metadata.h"
+#include "apps/common/text.h"
 #include "apps/fashion/fashion.h"
 #include "windrow/error.h"
 
@@ -120,7 +121,9 @@ Trained load_trained(const std::string& path, int threads) {
     State(state).set(found->second);
   }
   const MetadataReader metadata(file.metadata, path);
-  return {settings, cut(metadata.text("classes"), '|'), metadata.text("data_name"),
+  std::vector<std::string> classes = cut(metadata.text("classes"), '|');
+  for (std::string& name : classes) name = printable(name);
+  return {settings, std::move(classes), printable(metadata.text("data_name")),
           Classifier(net, static_cast<float>(metadata.number("scale", -kMostScale, kMostScale)),
                      static_cast<float>(metadata.number("offset", -kMostScale, kMostScale)),
                      CompileOptions{"eval " + settings.net, threads, 0})};

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 
 namespace wr {
@@ -18,9 +19,13 @@ std::string line_text(const std::string& file, int line) {
 }
 
 std::string source_line(const std::string& file, int line) {
-  std::ifstream in(file);
-  // Compilers often name a file as seen from the build folder; a program is often started one above.
-  if (!in && file.starts_with("../")) in.open(file.substr(3));
+  // Compilers often name a file as seen from the build folder; a program is often started one above. A profile may name
+  // anything: a pipe or a device might never end.
+  std::ifstream in;
+  std::error_code none;
+  for (const std::string& path : {file, file.starts_with("../") ? file.substr(3) : file})
+    if (!in.is_open() && std::filesystem::is_regular_file(path, none)) in.open(path);
+  if (!in.is_open()) return "";
   std::string text;
   for (int i = 0; i < line && std::getline(in, text); ++i) {
   }

@@ -1,0 +1,20 @@
+// Text from files and users where it is shown: in a terminal, on a page, as JSON.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace wr::apps {
+
+/// As a terminal may show it on one line: control characters and bytes that are no UTF-8 become '?'.
+std::string printable(std::string_view text);
+/// The same, for text of several lines.
+std::string printable_lines(std::string_view text);
+
+/// As it may stand in HTML and SVG, between tags and in quotes; bytes that are no UTF-8 become U+FFFD.
+std::string escape(std::string_view text);
+
+/// A number as JSON has it: null where it is not finite.
+std::string json_number(double value);
+
+}  // namespace wr::apps
