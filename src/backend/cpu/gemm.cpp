@@ -182,11 +182,13 @@ bool xsmm(const GemmShape& s, const Site& at) {
   if (s.a_col != 1) return row > 64 && s.k <= 64 && s.a_col * bytes(s) % 1024 != 0;
   return row == 96 || row == 128 || row == 224 || row == 256;
 }
+// So many rows pay for packing blocks of B, whichever way it lies; each strip of A is then read once a block.
+bool many_rows(const GemmShape& s) { return s.a_col == 1 && s.m >= 256; }
 // Exchanged, the rows of A become columns: whole vectors of them, or they are wasted. With many rows, a large B must be
 // at stake.
 bool turned(const GemmShape& s, const Site& at) {
   const i64 lanes = 32 / bytes(s);
-  return s.n >= s.m && s.m * 8 >= ceil_to(s.m, lanes) * 7 && (s.m <= 32 || bytes_of_b(s) > at.l2 / 2);
+  return !many_rows(s) && s.n >= s.m && s.m * 8 >= ceil_to(s.m, lanes) * 7 && (s.m <= 32 || bytes_of_b(s) > at.l2 / 2);
 }
 // Beside a single panel, columns of A are as well read as they lie: each is needed once. Three or five vectors leave a
 // single one over, where panels have tiles of three.
@@ -194,10 +196,14 @@ bool direct(const GemmShape& s, const Site& at) {
   const i64 vectors = (s.n * bytes(s) + 31) / 32;
   if (vectors <= 2) return true;
   if (s.a_col != 1) return false;
-  return s.m <= 6 || (vectors != 3 && vectors != 5 && bytes_of_b(s) <= at.l2 / 2);
+  const i64 near = s.m < 64 ? at.l2 / 2 : at.l2 / 2 - 1;  // where it is just half of L2, rows decide
+  return s.m <= 6 || (vectors != 3 && vectors != 5 && bytes_of_b(s) <= near);
 }
 // Of a large C that is written once, whole rows are better written one after the other.
-bool panels(const GemmShape& s, const Site& at) { return s.k > 64 || s.m * s.n * bytes(s) <= at.l2; }
+bool panels(const GemmShape& s, const Site& at) {
+  if (many_rows(s) && bytes_of_b(s) > at.l2 / 2) return false;
+  return s.k > 64 || s.m * s.n * bytes(s) <= at.l2;
+}
 }  // namespace narrow
 
 bool wants_xsmm(const GemmShape& s, const Site& at) { return at.wide() ? wide::xsmm(s, at) : narrow::xsmm(s, at); }
