@@ -22,6 +22,7 @@ class RegionCost {
   /// Where vectors run over rows: strips of whole vectors, and no more than so many rows (0: any).
   int rows_together() const { return rows_together_; }
   int most_rows() const { return most_rows_; }
+  bool single_op() const { return calls_ == 1; }
   bool only_sweeps() const { return flops_row_ == 0; }
 
  private:

@@ -44,10 +44,12 @@ void choose_strip(Region& region, const RegionCost& cost) {
   }
   const double best =
       std::min_element(choices.begin(), choices.end(), [](auto& a, auto& b) { return a.ns < b.ns; })->ns;
-  // Of what is nearly equal, the longest strip that stays in the second-level cache; if none does, the shortest.
+  // Of what is nearly equal, the longest strip that stays in the second-level cache; if none does, the shortest. What a
+  // single op makes is not read in its strip, and its kernel has blocks of its own: the longest.
   region.strip = 0;
   for (const Choice& c : choices)
-    if (c.ns <= kNearly * best && (region.strip == 0 || cost.stays_in_l2(static_cast<double>(c.strip))))
+    if (c.ns <= kNearly * best &&
+        (region.strip == 0 || cost.single_op() || cost.stays_in_l2(static_cast<double>(c.strip))))
       region.strip = c.strip;
 }
 
