@@ -168,6 +168,18 @@ TEST(Simplify, Casts) {
 
 // ---- views and reductions ---------------------------------------------------------------------------------------
 
+TEST(Simplify, PermutesMoveBehindWhatIsDoneToThem) {
+  EXPECT_SIMPLIFIED(relu(transpose(x)), "permute(relu(x)){1,0}");
+  EXPECT_SIMPLIFIED(transpose(relu(transpose(x))), "relu(x)");
+  EXPECT_SIMPLIFIED(transpose(transpose(x) * transpose(y)), "mul(x, y)");
+  EXPECT_SIMPLIFIED(transpose(transpose(x) * 2), "mul(x, 2)");
+  EXPECT_SIMPLIFIED(transpose(transpose(x) + transpose(r)), "add(x, r)");  // repeated over rows
+  EXPECT_SIMPLIFIED(transpose(where(transpose(c), transpose(x), transpose(y))), "where(c, x, y)");
+  EXPECT_SIMPLIFIED(transpose(x) + reshape(y, {3, 2}), "add(permute(x){1,0}, reshape(y)[3,2])");  // not alike
+  EXPECT_SIMPLIFIED(sum(transpose(x), 1, Keep::yes), "reshape(reduce_sum(x){0})[3,1]");
+  EXPECT_SIMPLIFIED(transpose(concat({transpose(x), transpose(y)}, 0)), "concat(x, y){1}");
+}
+
 TEST(Simplify, ViewsOfViews) {
   EXPECT_SIMPLIFIED(reshape(reshape(x, {6}), {3, 2}), "reshape(x)[3,2]");
   EXPECT_SIMPLIFIED(reshape(reshape(x, {6}), {2, 3}), "x");

@@ -1,5 +1,7 @@
 // Rules on ops that rearrange or reduce: views of views become one, views that change nothing go away, and a broadcast
 // moves behind what is done to it, so that less is computed and, in the end, an op that repeats of itself takes it in.
+// A permute moves behind it too, until it meets its inverse: nets whose channels come second are computed with channels
+// last, as convolutions have them.
 #include <algorithm>
 
 #include "passes/simplify.h"
@@ -92,6 +94,58 @@ int permute_of_broadcast(Simplifier& s, int id) {
   if (s[x].op != Op::broadcast) return -1;
   const Shape shape = s[id].spec.shape;
   return s.broadcast(s.permute(operand(s, x), order_of(s, id)), shape);
+}
+
+Dims inverse_of(const Dims& order) {
+  Dims inverse(order.rank(), 0);
+  for (int i = 0; i < order.rank(); ++i) inverse[static_cast<int>(order[i])] = i;
+  return inverse;
+}
+
+/// An elementwise op on values permuted alike is done before the permute. What is repeated over them follows.
+int permute_later(Simplifier& s, int id) {
+  const std::vector<int> inputs = s[id].inputs;
+  const Shape whole = s[id].spec.shape;
+  const auto permuted = std::find_if(inputs.begin(), inputs.end(),
+                                     [&](int i) { return s[i].op == Op::permute && s[i].spec.shape == whole; });
+  if (permuted == inputs.end()) return -1;
+  const Dims order = order_of(s, *permuted);
+  const auto alike = [&](int i) { return s[i].op == Op::permute && order_of(s, i) == order; };
+  const auto repeated = [&](int i) { return s[i].spec.shape.count() < whole.count(); };
+  if (!std::all_of(inputs.begin(), inputs.end(), [&](int i) { return alike(i) || repeated(i); })) return -1;
+  std::vector<int> sources;
+  for (int i : inputs) sources.push_back(alike(i) ? operand(s, i) : s.permute(i, inverse_of(order)));
+  return s.permute(s.make(s[id].op, sources, s[id].attrs), order);
+}
+
+/// Axes of the permuted value as axes of the operand.
+std::vector<std::int64_t> axes_before(const Dims& order, const std::vector<std::int64_t>& axes) {
+  std::vector<std::int64_t> before;
+  for (auto axis : axes) before.push_back(order[static_cast<int>(axis)]);
+  std::sort(before.begin(), before.end());
+  return before;
+}
+
+int reduce_before_permute(Simplifier& s, int id) {
+  const int x = operand(s, id);
+  const bool counts = s[id].op == Op::reduce_argmax || s[id].op == Op::reduce_argmin;
+  if (s[x].op != Op::permute || (counts && s[id].attrs.ints.size() != 1)) return -1;
+  const Dims order = order_of(s, x);
+  const ir::Attrs axes{axes_before(order, s[id].attrs.ints), {}, {}};
+  return s.permute(s.make(s[id].op, {operand(s, x)}, axes), order);
+}
+
+int concat_before_permute(Simplifier& s, int id) {
+  const std::vector<int> inputs = s[id].inputs;
+  if (s[inputs[0]].op != Op::permute) return -1;
+  const Dims order = order_of(s, inputs[0]);
+  std::vector<int> sources;
+  for (int i : inputs) {
+    if (s[i].op != Op::permute || !(order_of(s, i) == order)) return -1;
+    sources.push_back(operand(s, i));
+  }
+  const ir::Attrs axis{axes_before(order, s[id].attrs.ints), {}, {}};
+  return s.permute(s.make(Op::concat, sources, axis), order);
 }
 
 // ---- broadcast and slice ----------------------------------------------------------------------------------------
@@ -201,9 +255,10 @@ void add_view_rules(Simplifier::Functions& functions) {
   on(Op::broadcast, {drop_if_same, broadcast_of_broadcast});
   on(Op::slice, {drop_identity_slice, slice_of_slice, slice_of_broadcast});
   on(Op::pad, {drop_empty_pad});
-  on(Op::concat, {drop_concat_of_one});
+  on(Op::concat, {drop_concat_of_one, concat_before_permute});
+  for (int op = 0; op <= static_cast<int>(Op::cast); ++op) on(static_cast<Op>(op), {permute_later});
   for (Op op : {Op::reduce_sum, Op::reduce_max, Op::reduce_min, Op::reduce_prod, Op::reduce_argmax, Op::reduce_argmin})
-    on(op, {drop_single_axes, reduce_of_broadcast, reduce_of_reduce});
+    on(op, {drop_single_axes, reduce_of_broadcast, reduce_before_permute, reduce_of_reduce});
 }
 
 }  // namespace wr::passes
