@@ -31,14 +31,15 @@ std::string case_name(const char* family, std::int64_t width, std::int64_t batch
   return std::string(family) + "_w" + std::to_string(width) + "_b" + std::to_string(batch);
 }
 
-/// Two tables of `rows` entries, their product and an MLP on both rows.
-Prepared recommender(int threads, std::int64_t batch, std::int64_t rows) {
+/// Two tables of `rows` entries, their product and an MLP on both rows. The tables may have an optimiser of their own.
+Prepared recommender(const char* name, int threads, std::int64_t batch, std::int64_t rows,
+                     optim::Optimiser* of_tables = nullptr) {
   constexpr std::int64_t kWidth = 32;
   const nn::Embedding users(rows, kWidth), items(rows, kWidth);
   const nn::Sequential net = mlp({2 * kWidth, 64, 1});
   optim::Adam adam;
   return prepared(
-      threads, case_name("recommender_step", rows, batch),
+      threads, case_name(name, rows, batch),
       {random_integers({batch}, static_cast<int>(rows), 1), random_integers({batch}, static_cast<int>(rows), 2),
        random_uniform({batch}, 3)},
       1e-3,
@@ -46,10 +47,19 @@ Prepared recommender(int threads, std::int64_t batch, std::int64_t rows) {
         const Tensor u = users(user), i = items(item);
         const Tensor logits = sum(u * i, 1) + reshape(net(concat({u, i}, 1)), {batch});
         const Tensor loss = loss::binary_cross_entropy(logits, y);
-        adam.minimize(loss, joined({users.parameters(), items.parameters(), net.parameters()}));
+        const auto tables = joined({users.parameters(), items.parameters()});
+        if (of_tables) of_tables->minimize(loss, tables);
+        adam.minimize(loss, of_tables ? net.parameters() : joined({tables, net.parameters()}));
         return loss;
       },
       i32(batch), i32(batch), f32(batch));
+}
+Prepared recommender(int threads, std::int64_t batch, std::int64_t rows) {
+  return recommender("recommender_step", threads, batch, rows);
+}
+Prepared sparse_recommender(int threads, std::int64_t batch, std::int64_t rows) {
+  optim::SparseAdam of_tables;
+  return recommender("sparse_recommender_step", threads, batch, rows, &of_tables);
 }
 
 Prepared wide(int threads, std::int64_t batch, std::int64_t width) {
@@ -188,10 +198,12 @@ Prepared transformer(int threads, std::int64_t batch, std::int64_t width) {
 }
 
 template <class Cell>
-Prepared recurrent(const char* name, int threads, std::int64_t batch, std::int64_t hidden) {
+Prepared recurrent(const char* name, int threads, std::int64_t batch, std::int64_t hidden,
+                   nn::RecurrentOptions options = {}, std::int64_t sides = 1) {
   constexpr std::int64_t kTime = 50, kIn = 32;
-  const Cell cell(kIn, hidden, {.returns = nn::Returns::last});
-  const nn::Dense last(hidden, 10);
+  options.returns = nn::Returns::last;
+  const Cell cell(kIn, hidden, options);
+  const nn::Dense last(sides * hidden, 10);
   optim::Adam adam;
   return prepared(
       threads, case_name(name, hidden, batch), {random_normal({batch, kTime, kIn}, 1), random_integers({batch}, 10, 2)},
@@ -208,6 +220,11 @@ Prepared lstm(int threads, std::int64_t batch, std::int64_t hidden) {
 }
 Prepared gru(int threads, std::int64_t batch, std::int64_t hidden) {
   return recurrent<nn::Gru>("gru_step", threads, batch, hidden);
+}
+
+Prepared both_ways(int threads, std::int64_t batch, std::int64_t hidden) {
+  return recurrent<nn::Lstm>("bilstm_step", threads, batch, hidden, {.layers = 2, .directions = nn::Directions::both},
+                             2);
 }
 
 /// Clipped surrogate, value loss, entropy; gradients clipped by norm.
@@ -346,6 +363,7 @@ Prepared unet(int threads, std::int64_t batch, std::int64_t channels) {
 
 std::vector<Family> model_families() {
   return {{"recommender_step", "two embedding tables of so many rows, product and MLP, Adam", recommender, 512, 10000},
+          {"sparse_recommender_step", "the same, SparseAdam for the tables", sparse_recommender, 512, 10000},
           {"wide_step", "MLP of two wide layers, cross entropy, Adam", wide, 32, 2048},
           {"autoencoder_step", "784-w-w/2-w/8-w/2-w-784, Adam", autoencoder, 128, 512},
           {"resnet_step", "three stages of two blocks, batch norm, 32x32, momentum", resnet, 8, 16},
@@ -353,6 +371,7 @@ std::vector<Family> model_families() {
           {"transformer_step", "one encoder block, 64 positions, Adam", transformer, 16, 128},
           {"lstm_step", "50 steps, Adam", lstm, 32, 128},
           {"gru_step", "50 steps, Adam", gru, 32, 128},
+          {"bilstm_step", "two layers in both directions, 50 steps, Adam", both_ways, 32, 64},
           {"ppo_step", "clipped surrogate, value, entropy, norm clipped, Adam", ppo, 64, 256},
           {"sac_step", "two critics, actor, targets, two Adams", sac, 256, 256},
           {"wgan_step", "critic with gradient penalty, Adam", wgan, 64, 256},

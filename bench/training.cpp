@@ -193,7 +193,7 @@ std::optional<Case> training_case(const std::string& name) {
     for (std::string size; std::getline(list, size, '_');) sizes.push_back(std::stoll(size));
     return plain_mlp(sizes, std::stoll(found[2]));
   }
-  if (std::regex_match(name, found, std::regex("([a-z]+_[a-z]+)(?:_w([1-9][0-9]{0,6}))?_b([1-9][0-9]{0,5})")))
+  if (std::regex_match(name, found, std::regex("([a-z]+(?:_[a-z]+)+)(?:_w([1-9][0-9]{0,6}))?_b([1-9][0-9]{0,5})")))
     for (const Family& family : families()) {
       if (family.name != found[1] || (found[2].matched && family.width == 0)) continue;
       const std::int64_t width = found[2].matched ? std::stoll(found[2]) : family.width;

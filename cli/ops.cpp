@@ -132,6 +132,7 @@ const Form kForms[] = {
     {Op::one_hot, "one_hot(indices, classes, dtype)", "one_hot(dst, indices)", "i32 to any"},
     {Op::embedding_sum, "embedding_sum(table, indices)", "embedding_sum(dst, table, indices)", "f32 f64, indices i32"},
     {Op::embedding_grad, nullptr, nullptr, "f32 f64, indices i32"},
+    {Op::index_order, nullptr, nullptr, "i32"},
     {Op::unfold, "unfold(x, window)", "unfold(dst, x, window)", kFloats},
     {Op::fold, "fold(patches, image, window)", "fold(dst, patches, window)", kFloats},
     {Op::max_pool_pick, "max_pool(x, size, stride), max_pool(x, window)",
@@ -146,6 +147,10 @@ const Form kForms[] = {
     {Op::gates_grad, nullptr, nullptr, kFloats},
     {Op::neighbours, "neighbours(x, height, width, border)", nullptr, kFloats},
     {Op::neighbours_sum, nullptr, nullptr, kFloats},
+    {Op::lstm, "lstm(gates, w_h, h, c, options)", nullptr, kFloats},
+    {Op::lstm_grad, nullptr, nullptr, kFloats},
+    {Op::gru, "gru(gates, w_h, b_h, h, options)", nullptr, kFloats},
+    {Op::gru_grad, nullptr, nullptr, kFloats},
     {Op::random, "Random::uniform, normal, bernoulli", nullptr, "f32 f64 bool"},
     {Op::stop_gradient, "stop_gradient(x)", nullptr, kAny},
     {Op::custom_gradient, "custom_gradient(value, arguments, rule)", nullptr, kAny},
@@ -157,7 +162,9 @@ const Form& form_of(Op op) {
   for (const Form& form : kForms)
     if (form.op == op) return form;
   static const Form update{Op::cast, nullptr, nullptr, kFloats};
-  if (ir::is_update(op)) return update;
+  static const Form sparse_adam{Op::cast, "sparse_adam_step(parameter, ...)", nullptr, kFloats};
+  if (op == Op::adam_update_rows) return sparse_adam;
+  if (ir::is_update(op) || ir::is_update_of_rows(op)) return update;
   throw Error("op " + std::string(ir::definition(op).name) + " has no row in cli/ops.cpp");
 }
 

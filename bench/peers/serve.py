@@ -24,7 +24,7 @@ def parse(case):
         return m[1], (int(m[2] or 128),), int(m[3])
     if m := re.fullmatch(r"(mlp_step|cnn_step)_b(\d+)", case):
         return m[1], (), int(m[2])
-    if m := re.fullmatch(r"([a-z]+_step)(?:_w(\d+))?_b(\d+)", case):  # the families; width 0: the usual one
+    if m := re.fullmatch(r"([a-z_]+_step)(?:_w(\d+))?_b(\d+)", case):  # the families; width 0: the usual one
         return m[1], (int(m[2] or 0),), int(m[3])
     if m := re.fullmatch(r"matmul(1000)_(f32|f64)", case):
         return "matmul_" + m[2], (1000, 1000, 1000), 0

@@ -35,15 +35,33 @@ def adam(parameters, **options):
     return torch.optim.Adam(parameters, **({"lr": 1e-3} | options), fused=True)
 
 
-def recommender(rows, batch, wrap):
-    users, items, net = nn.Embedding(rows, 32), nn.Embedding(rows, 32), mlp(64, 64, 1)
+def recommender(rows, batch, wrap, sparse=False):
+    users, items = (nn.Embedding(rows, 32, sparse=sparse) for _ in range(2))
+    net = mlp(64, 64, 1)
 
     def loss(user, item, y):
         u, i = users(user), items(item)
         return F.binary_cross_entropy_with_logits((u * i).sum(1) + net(torch.cat([u, i], 1))[:, 0], y)
 
-    return trained(loss, torch.randint(0, rows, (batch,)), torch.randint(0, rows, (batch,)), torch.rand(batch),
-                   by=adam(parameters(users, items, net)), wrap=wrap)
+    by = Both(torch.optim.SparseAdam(parameters(users, items)), adam(net.parameters())) if sparse else \
+        adam(parameters(users, items, net))
+    return trained(loss, torch.randint(0, rows, (batch,)), torch.randint(0, rows, (batch,)), torch.rand(batch), by=by,
+                   wrap=wrap)
+
+
+class Both:
+    """Two optimisers as one."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+    def zero_grad(self, **options):
+        for part in self.parts:
+            part.zero_grad(**options)
+
+    def step(self):
+        for part in self.parts:
+            part.step()
 
 
 def wide(width, batch, wrap):
@@ -117,10 +135,18 @@ def transformer(width, batch, wrap):
                    by=adam(net.parameters()), wrap=wrap)
 
 
-def recurrent(kind):
+def recurrent(kind, layers=1, both=False):
     def make(hidden, batch, wrap):
-        cell, last = kind(32, hidden, batch_first=True), nn.Linear(hidden, 10)
-        return trained(lambda x, y: F.cross_entropy(last(cell(x)[0][:, -1]), y), torch.randn(batch, 50, 32),
+        cell = kind(32, hidden, num_layers=layers, bidirectional=both, batch_first=True)
+        sides = 2 if both else 1
+        last = nn.Linear(sides * hidden, 10)
+
+        def end(x):
+            h = cell(x)[1]
+            h = h[0] if isinstance(h, tuple) else h
+            return torch.cat(tuple(h[-sides:]), 1)
+
+        return trained(lambda x, y: F.cross_entropy(last(end(x)), y), torch.randn(batch, 50, 32),
                        torch.randint(0, 10, (batch,)), by=adam(parameters(cell, last)), wrap=wrap)
 
     return make
@@ -230,8 +256,10 @@ def unet(c, batch, wrap):
 
 
 MODELS = {
-    "recommender_step": (recommender, 10000), "wide_step": (wide, 2048), "autoencoder_step": (autoencoder, 512),
+    "recommender_step": (recommender, 10000),
+    "sparse_recommender_step": (lambda *a: recommender(*a, sparse=True), 10000), "wide_step": (wide, 2048), "autoencoder_step": (autoencoder, 512),
     "resnet_step": (resnet, 16), "gpt_step": (gpt, 128), "transformer_step": (transformer, 128),
-    "lstm_step": (recurrent(nn.LSTM), 128), "gru_step": (recurrent(nn.GRU), 128), "ppo_step": (ppo, 256),
+    "lstm_step": (recurrent(nn.LSTM), 128), "gru_step": (recurrent(nn.GRU), 128),
+    "bilstm_step": (recurrent(nn.LSTM, 2, True), 64), "ppo_step": (ppo, 256),
     "sac_step": (sac, 256), "wgan_step": (wgan, 256), "vae_step": (vae, 400), "unet_step": (unet, 16),
 }

@@ -445,18 +445,38 @@ class InstanceNorm : public GroupNorm {
 };
 
 enum class Returns { sequence, last };
+enum class Directions { forwards, both };
 struct RecurrentOptions {
   Returns returns = Returns::sequence;
-  Recompute recompute = Recompute::no;  // keep only the carried state for the backward pass
+  Recompute recompute = Recompute::no;  // of each layer keep only what goes in for the backward pass
   DType dtype = DType::f32;
+  int layers = 1;                                // each takes the outputs of the one before
+  Directions directions = Directions::forwards;  // both: each layer gives [forwards, backwards], 2 hidden wide
 };
-/// [b,t,in] to [b,t,hidden] or, with Returns::last, [b,hidden]. Gates in the order input, forget, cell, output along
-/// the last axis of w_x [in, 4 hidden], w_h [hidden, 4 hidden], b [4 hidden]. Unrolled over time.
+/// What a recurrent net may be given beside its input, and all that it gives. States are [layers, b, hidden]; with both
+/// directions, each layer has two, forwards first.
+struct RecurrentStart {
+  Tensor h = {}, c = {};  // empty: zeros; c of Lstm alone
+  Tensor lengths = {};    // i32[b]: moments of each row; later ones change no state, and their outputs are 0
+};
+struct RecurrentRun {
+  Tensor outputs;  // [b,t,hidden], of the last layer
+  Tensor h, c;     // the states at the end
+};
+/// [b,t,in] to [b,t,hidden] or, with Returns::last, to the state at the end, [b,hidden]. Gates in the order input,
+/// forget, cell, output along the last axis of w_x [in, 4 hidden], w_h [hidden, 4 hidden], b [4 hidden].
 class Lstm : public Module {
  public:
   Lstm(std::int64_t in, std::int64_t hidden, const RecurrentOptions& options = {}, WINDROW_WHERE);
   std::string kind() const override;
-  State w_x, w_h, b;
+  RecurrentRun run(const Tensor& x, const RecurrentStart& start = {}, WINDROW_WHERE) const;
+
+  struct Weights {
+    State w_x, w_h, b;
+  };
+  State w_x, w_h, b;  // of the first layer, forwards
+  /// Of all, in the order of the states: "w_x", "w_x_back", "w_x_1", "w_x_1_back", ...
+  std::vector<Weights> weights;
 
  private:
   Tensor forward(const Tensor& x, Mode mode, const Where& where) const override;
@@ -468,7 +488,13 @@ class Gru : public Module {
  public:
   Gru(std::int64_t in, std::int64_t hidden, const RecurrentOptions& options = {}, WINDROW_WHERE);
   std::string kind() const override;
+  RecurrentRun run(const Tensor& x, const RecurrentStart& start = {}, WINDROW_WHERE) const;
+
+  struct Weights {
+    State w_x, w_h, b_x, b_h;
+  };
   State w_x, w_h, b_x, b_h;
+  std::vector<Weights> weights;
 
  private:
   Tensor forward(const Tensor& x, Mode mode, const Where& where) const override;

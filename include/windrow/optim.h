@@ -164,6 +164,23 @@ class AdamW : public Adam {
   AdamW() : AdamW(Options{.weight_decay = 1e-2}) {}
 };
 
+/// Adam for tables that are looked up (gather along axis 0, embedding_sum) and for nothing else, as PyTorch has it:
+/// entries that were not looked up keep their value and both means, and epsilon is added to an uncorrected sqrt(v).
+class SparseAdam : public Optimiser {
+ public:
+  struct Options {
+    double lr = 1e-3;
+    double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+    Schedule schedule = {};
+  };
+  explicit SparseAdam(const Options& options, WINDROW_WHERE);
+  SparseAdam() : SparseAdam(Options{}) {}
+
+ private:
+  void update(const Slot& slot) override;
+  Options options_;
+};
+
 /// v: running mean of g^2. p -= lr g / (sqrt(v) + epsilon); centred: v less the square of g's running mean.
 class RmsProp : public Optimiser {
  public:

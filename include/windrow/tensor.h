@@ -185,8 +185,37 @@ Tensor take_along(const Tensor& x, const Tensor& indices, int axis, WINDROW_WHER
 Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype = DType::f32, WINDROW_WHERE);
 /// Sum of rows of the table, a row of indices at a time: the first layer on one-hot input.
 Tensor embedding_sum(const Tensor& table, const Tensor& indices, WINDROW_WHERE);
+/// Adam on a table [entries, width] of which rows are looked up: entries that were not looked up keep their value, mean
+/// and mean square. The gradient must be one that gather along axis 0 and embedding_sum have made. Shares are of the
+/// gradient in the new means: 1 - beta.
+struct SparseAdamStep {
+  Tensor parameter, mean, square;
+};
+SparseAdamStep sparse_adam_step(const Tensor& parameter, const Tensor& mean, const Tensor& square,
+                                const Tensor& gradient, const Tensor& rate, const Tensor& epsilon, double mean_share,
+                                double square_share, WINDROW_WHERE);
 /// start, start + step, ... along one axis of the shape.
 Tensor iota(const Shape& shape, int axis, DType dtype = DType::i32, WINDROW_WHERE);
+
+// ---- recurrent nets over [batch, time, ...]
+// ------------------------------------------------------------------------------
+struct RecurrenceOptions {
+  bool reverse = false;  // from the last moment to the first
+  Tensor lengths = {};   // i32[batch]: from that moment on a row keeps its state; empty: all of the time
+};
+struct Recurrence {
+  Tensor h;               // [batch, time, hidden]: after each moment
+  Tensor last_h, last_c;  // [batch, hidden]: after the last one that was taken; c of lstm alone
+};
+/// One op for all of the time. `gates` [batch, time, 4 hidden] is what the input gives to the gates input, forget, cell
+/// and output: one product for all moments. At each, h . w_h is added to them, with w_h [hidden, 4 hidden].
+/// c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c'). h and c [batch, hidden] are what it begins with.
+Recurrence lstm(const Tensor& gates, const Tensor& w_h, const Tensor& h, const Tensor& c,
+                const RecurrenceOptions& options = {}, WINDROW_WHERE);
+/// The same with the gates reset, update, new: n = tanh(n_x + sigmoid(r) (h . w_n + b_n)), h' = n + sigmoid(z) (h - n).
+/// b_h [3 hidden] is added to h . w_h.
+Recurrence gru(const Tensor& gates, const Tensor& w_h, const Tensor& b_h, const Tensor& h,
+               const RecurrenceOptions& options = {}, WINDROW_WHERE);
 
 // ---- windows over images [batch, height, width, channels]
 // ----------------------------------------------------------------

@@ -30,6 +30,8 @@ enum class Op : std::uint8_t {
   cast,
 #define WINDROW_UPDATE(name, ...) name,
 #include "ir/updates.def"
+#define WINDROW_UPDATE(name, ...) name##_rows,
+#include "ir/updates.def"
   input,
   state,
   constant,
@@ -54,6 +56,7 @@ enum class Op : std::uint8_t {
   one_hot,
   embedding_sum,
   embedding_grad,
+  index_order,
   unfold,
   fold,
   max_pool_pick,
@@ -67,6 +70,10 @@ enum class Op : std::uint8_t {
   gates_grad,
   neighbours,
   neighbours_sum,
+  lstm,
+  lstm_grad,
+  gru,
+  gru_grad,
   random,
   stop_gradient,
   custom_gradient,
@@ -145,8 +152,9 @@ class Node;
 struct Gradient {
   std::vector<Tensor> in;
   Tensor out;
-  Tensor g;
+  Tensor g;  // by `out`; zeros where only further results lead to the loss
   const Attrs& attrs;
+  std::vector<Tensor> further = {};  // by the further results; empty ones where none flows
 };
 
 /// The results of an op beside its first, numbered from 1. Each is a node of its own, an Op::result whose operand is
@@ -164,6 +172,7 @@ struct Traits {
   bool any_part = false;     // any part of the result can be made along any axis, whatever the operands
   bool reduction = false;    // over the axes in attrs.ints, of the only operand
   bool sweep = false;        // costs about as much as reading its operands
+  bool in_place = false;     // a row of a result may be written over the row of an operand that it is made of
   bool heavy = false;        // an element takes a polynomial or more, not one or two operations
   bool arithmetic = false;   // its time is arithmetic; operands that are needed whole are read again by every strip
   /// Kernels whose vectors run along the rows: strips of a multiple of so many rows, and of so many at most (0: any).
@@ -192,8 +201,13 @@ const OpDef* find_op(std::string_view name);
 constexpr bool is_elementwise(Op op) { return op <= Op::cast; }
 /// One of the rows of elementwise.def.
 constexpr bool is_formula(Op op) { return op < Op::where; }
-/// One of the rows of updates.def.
-constexpr bool is_update(Op op) { return op > Op::cast && op < Op::input; }
+/// One of the rows of updates.def, with a gradient for every element or (the op's number plus kUpdates) for some rows.
+inline constexpr int kUpdates = (static_cast<int>(Op::input) - static_cast<int>(Op::cast) - 1) / 2;
+constexpr bool is_update(Op op) {
+  return op > Op::cast && static_cast<int>(op) <= static_cast<int>(Op::cast) + kUpdates;
+}
+constexpr bool is_update_of_rows(Op op) { return op < Op::input && op > Op::cast && !is_update(op); }
+constexpr Op update_of_rows(Op update) { return static_cast<Op>(static_cast<int>(update) + kUpdates); }
 constexpr bool is_leaf(Op op) { return op == Op::input || op == Op::state || op == Op::constant; }
 /// Ops that only rearrange how the same elements are addressed.
 constexpr bool is_view(Op op) {

@@ -29,6 +29,7 @@ std::span<const OpDef> index_ops();
 std::span<const OpDef> window_ops();
 std::span<const OpDef> conv_ops();
 std::span<const OpDef> gate_ops();
+std::span<const OpDef> recurrent_ops();
 std::span<const OpDef> random_ops();
 std::span<const OpDef> control_ops();
 

@@ -211,11 +211,24 @@ Spec infer_embedding_grad(std::span<const Spec> in, const Attrs& attrs) {
   return {in[1].dtype, expect_sizes({attrs.ints[0], in[1].shape[1]})};
 }
 
+/// Summed over the rows of g, or any entries of the table made of all of them.
 AxisMap embedding_grad_axes(const Spec&, std::span<const Spec>, const Attrs&) {
-  return {{Axes{AxisTo::reduced(), kWhole}, Axes{AxisTo::reduced(), 1}}};
+  return {{Axes{AxisTo::reduced(), kWhole}, Axes{AxisTo::reduced(), 1}}, {0}};
 }
 
 std::vector<Tensor> gradient_of_embedding_grad(const Gradient& of) { return {{}, embedding_sum(of.g, of.in[0])}; }
+
+// ---- index_order(indices) -> [2, count]: the indices in ascending order, and where each stood; equal ones in the
+// order they stood in
+Spec infer_index_order(std::span<const Spec> in, const Attrs&) {
+  expect_operands(in, 1);
+  expect_indices(in[0]);
+  return {DType::i32, {2, in[0].shape.count()}};
+}
+
+AxisMap index_order_axes(const Spec&, std::span<const Spec> in, const Attrs&) {
+  return {{Axes(in[0].shape.rank(), kWhole)}};
+}
 
 const OpDef kOpDefs[] = {
     {Op::gather, "gather", infer_gather, gather_axes, gradient_of_gather, "rows chosen by index along an axis"},
@@ -229,6 +242,8 @@ const OpDef kOpDefs[] = {
      "sum of table rows"},
     {Op::embedding_grad, "embedding_grad", infer_embedding_grad, embedding_grad_axes, gradient_of_embedding_grad,
      "the adjoint of embedding_sum in its table"},
+    {Op::index_order, "index_order", infer_index_order, index_order_axes, no_gradient,
+     "indices in ascending order, and where they stood"},
 };
 
 }  // namespace

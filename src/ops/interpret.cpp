@@ -128,7 +128,7 @@ Elements evaluate_elementwise(const Call& call) {
 }
 
 Elements evaluate_update(const Call& call) {
-  const auto update = static_cast<ops::Update>(static_cast<int>(call.node.op) - static_cast<int>(Op::cast) - 1);
+  const auto update = ops::update_of(call.node.op);
   const auto values = static_cast<std::size_t>(ops::row_of(update).values);
   Elements out;
   for (std::size_t i = 0; i < call.in[0]->size(); ++i) {
@@ -136,6 +136,43 @@ Elements evaluate_update(const Call& call) {
     for (std::size_t k = 0; k < call.in.size(); ++k) x[k] = (*call.in[k])[k < values ? i : 0];
     ops::evaluate(update, x, y);
     out.push_back(y[call.result]);
+  }
+  return out;
+}
+
+/// The gradient of a table, of the rows and the order of where they go; and which entries are reached.
+struct TableGradient {
+  Elements of;
+  std::vector<bool> reached;
+};
+
+TableGradient table_gradient(const Shape& table, const Elements& order, const Elements& rows, std::int64_t terms) {
+  TableGradient g{zeros(table), std::vector<bool>(static_cast<std::size_t>(table[0]), false)};
+  const auto count = order.size() / 2;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto entry = static_cast<std::int64_t>(order[i]), row = static_cast<std::int64_t>(order[count + i]) / terms;
+    if (entry < 0 || entry >= table[0]) continue;
+    g.reached[static_cast<std::size_t>(entry)] = true;
+    for (std::int64_t k = 0; k < table[1]; ++k)
+      g.of[static_cast<std::size_t>(entry * table[1] + k)] += rows[static_cast<std::size_t>(row * table[1] + k)];
+  }
+  return g;
+}
+
+Elements evaluate_update_of_rows(const Call& call) {
+  const auto update = ops::update_of(call.node.op);
+  const auto kept = static_cast<std::size_t>(ops::row_of(update).values) - 1;  // values but the gradient
+  const Shape& table = call.shape(0);
+  const TableGradient g = table_gradient(table, *call.in[kept], *call.in[kept + 1], call.ints()[0]);
+  Elements out;
+  for (std::size_t i = 0; i < call.in[0]->size(); ++i) {
+    double x[ops::kMaxUpdateOperands], y[ops::kMaxUpdateResults];
+    for (std::size_t k = 0; k < kept; ++k) x[k] = (*call.in[k])[i];
+    x[kept] = g.of[i];
+    for (std::size_t k = kept + 2; k < call.in.size(); ++k) x[k - 1] = (*call.in[k])[0];
+    ops::evaluate(update, x, y);
+    const bool moves = call.ints()[1] == 0 || g.reached[i / static_cast<std::size_t>(table[1])];
+    out.push_back(moves ? y[call.result] : x[call.result]);
   }
   return out;
 }
@@ -267,6 +304,7 @@ Elements evaluate_op(const Call& call) {
   const Op op = call.node.op;
   if (is_elementwise(op)) return evaluate_elementwise(call);
   if (is_update(op)) return evaluate_update(call);
+  if (is_update_of_rows(op)) return evaluate_update_of_rows(call);
   switch (op) {
     case Op::iota:
       return evaluate_iota(call);
@@ -300,6 +338,7 @@ Elements evaluate_op(const Call& call) {
     case Op::one_hot:
     case Op::embedding_sum:
     case Op::embedding_grad:
+    case Op::index_order:
       return evaluate_index(call);
     case Op::unfold:
     case Op::fold:
@@ -316,6 +355,11 @@ Elements evaluate_op(const Call& call) {
     case Op::neighbours:
     case Op::neighbours_sum:
       return evaluate_gates(call);
+    case Op::lstm:
+    case Op::lstm_grad:
+    case Op::gru:
+    case Op::gru_grad:
+      return evaluate_recurrent(call);
     default:
       fail(call.node.where, "the interpreter cannot evaluate " + std::string(definition(op).name));
   }

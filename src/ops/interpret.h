@@ -39,10 +39,11 @@ struct Call {
   const std::vector<std::int64_t>& ints() const { return node.attrs.ints; }
 };
 
-Elements evaluate_op(const Call& call);      // any op that is no leaf, unrounded
-Elements evaluate_index(const Call& call);   // gather ... embedding_grad
-Elements evaluate_window(const Call& call);  // unfold ... conv_grad_w
-Elements evaluate_gates(const Call& call);   // gates ... neighbours_sum
+Elements evaluate_op(const Call& call);         // any op that is no leaf, unrounded
+Elements evaluate_index(const Call& call);      // gather ... embedding_grad
+Elements evaluate_window(const Call& call);     // unfold ... conv_grad_w
+Elements evaluate_gates(const Call& call);      // gates ... neighbours_sum
+Elements evaluate_recurrent(const Call& call);  // lstm ... gru_grad
 
 /// Calls f(index) for every index of the shape, in row-major order.
 template <class F>

@@ -1,6 +1,8 @@
 // The interpreter's ops with indices and windows.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "ir/attributes.h"
 #include "ops/interpret.h"
@@ -92,6 +94,17 @@ Elements embedding_grad(const Call& call) {
     for (std::int64_t k = 0; row >= 0 && k < width; ++k)
       out[static_cast<std::size_t>(row * width + k)] += (*call.in[1])[static_cast<std::size_t>(from + k)];
   }
+  return out;
+}
+
+Elements index_order(const Call& call) {
+  const Elements& indices = *call.in[0];
+  std::vector<std::size_t> order(indices.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return indices[a] < indices[b]; });
+  Elements out;
+  for (auto at : order) out.push_back(indices[at]);
+  for (auto at : order) out.push_back(static_cast<double>(at));
   return out;
 }
 
@@ -222,6 +235,8 @@ Elements evaluate_index(const Call& call) {
       return one_hot(call);
     case Op::embedding_sum:
       return embedding_sum(call);
+    case Op::index_order:
+      return index_order(call);
     default:
       return embedding_grad(call);
   }

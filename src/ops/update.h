@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "ir/op.h"
 #include "ops/formula.h"
 
 namespace wr::ops {
@@ -13,6 +14,11 @@ enum class Update : std::uint8_t {
 #define WINDROW_UPDATE(name, ...) name,
 #include "ir/updates.def"
 };
+
+/// Of an op that is an update, be it of all elements or of some rows.
+constexpr Update update_of(ir::Op op) {
+  return static_cast<Update>((static_cast<int>(op) - static_cast<int>(ir::Op::cast) - 1) % ir::kUpdates);
+}
 
 /// The facts of a row.
 struct UpdateRow {

@@ -79,6 +79,29 @@ void Adam::update(const Slot& slot) {
   slot.parameter.assign(adam_step(Operand(p, where), mean, square, like(rate, slot), like(epsilon, slot)), where);
 }
 
+SparseAdam::SparseAdam(const Options& options, Location where)
+    : Optimiser("sparse_adam", {options.lr, 0, {}, options.schedule}), options_(options) {
+  expect_not_negative("sparse_adam", "lr", options.lr, where);
+  expect_from_0_to_1("sparse_adam", "beta1", options.beta1, where);
+  expect_from_0_to_1("sparse_adam", "beta2", options.beta2, where);
+  expect_not_negative("sparse_adam", "epsilon", options.epsilon, where);
+}
+
+void SparseAdam::update(const Slot& slot) {
+  Location where = slot.where;
+  const auto correction = [&](double beta) { return Operand(1.0, where) - pow(Operand(beta, where), slot.count); };
+  const Tensor rate =
+      Operand(slot.lr, where) * (Operand(sqrt(correction(options_.beta2), where), where) / correction(options_.beta1));
+  const State mean = memory(slot.parameter, "mean"), square = memory(slot.parameter, "square");
+  const Tensor epsilon = full({1, 1}, options_.epsilon, slot.gradient.dtype(), where);
+  const SparseAdamStep made =
+      sparse_adam_step(Tensor(slot.parameter, where), Tensor(mean, where), Tensor(square, where), slot.gradient,
+                       like(rate, slot), epsilon, 1 - options_.beta1, 1 - options_.beta2, where);
+  slot.parameter.assign(made.parameter, where);
+  mean.assign(made.mean, where);
+  square.assign(made.square, where);
+}
+
 RmsProp::RmsProp(const Options& options, Location where)
     : Optimiser("rmsprop", {options.lr, options.weight_decay, options.clip, options.schedule}), options_(options) {
   expect_common("rmsprop", options, where);

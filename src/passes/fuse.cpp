@@ -40,6 +40,8 @@ const std::vector<UpdateRule>& update_rules() {
 struct FoundUpdate {
   Op op;
   std::vector<int> operands, results;
+  int gradient;  // of the operands, and how often it is read in the place of which the row comes
+  std::ptrdiff_t reads;
 };
 
 class UpdateFinder {
@@ -51,7 +53,12 @@ class UpdateFinder {
       bound_.fill(-1);
       inside_.clear();
       if (!match(rule.results[0], id) || !fits(rule, id)) continue;
-      FoundUpdate found{rule.op, {bound_.begin(), bound_.begin() + static_cast<std::ptrdiff_t>(rule.operands)}, {id}};
+      FoundUpdate found{rule.op,
+                        {bound_.begin(), bound_.begin() + static_cast<std::ptrdiff_t>(rule.operands)},
+                        {id},
+                        static_cast<int>(rule.values) - 1,
+                        0};
+      found.reads = reads_inside(found.operands[rule.values - 1]);
       for (std::size_t k = 1; k < rule.results.size(); ++k)
         if (const int result = inside(rule.results[k]); result >= 0 && readable_from(result, id))
           found.results.push_back(result);
@@ -112,10 +119,42 @@ class UpdateFinder {
     return true;
   }
 
+  std::ptrdiff_t reads_inside(int value) const {
+    std::vector<int> nodes = inside_;
+    std::sort(nodes.begin(), nodes.end());
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    std::ptrdiff_t reads = 0;
+    for (int id : nodes) reads += std::count(graph_[id].inputs.begin(), graph_[id].inputs.end(), value);
+    return reads;
+  }
+
   const Graph& graph_;
   std::array<int, kMaxVariables> bound_{};
   std::vector<int> inside_;  // nodes that the pattern's ops have met
 };
+
+/// Is the update's gradient one of lookups that nobody else reads, of fewer rows than the table has?
+bool is_of_rows(const Graph& graph, const FoundUpdate& update, const std::vector<int>& uses) {
+  const int id = update.operands[static_cast<std::size_t>(update.gradient)];
+  const Node& g = graph[id];
+  return g.op == Op::embedding_grad && uses[static_cast<std::size_t>(id)] == update.reads &&
+         graph[g.inputs[0]].spec.shape[1] > 0 &&
+         graph[g.inputs[0]].spec.shape.count() + graph[g.inputs[1]].spec.shape.count() < g.spec.shape.count();
+}
+
+/// The update with rows in the place of its gradient.
+int add_update_of_rows(Rewriter& rewriter, const FoundUpdate& update) {
+  const Graph& graph = rewriter.from;
+  const Node& g = graph[update.operands[static_cast<std::size_t>(update.gradient)]];
+  const int order = rewriter.add(Op::index_order, {rewriter.mapped(g.inputs[0])});
+  std::vector<int> operands;
+  for (std::size_t k = 0; k < update.operands.size(); ++k) {
+    const bool gradient = static_cast<int>(k) == update.gradient;
+    if (gradient) operands.push_back(order);
+    operands.push_back(rewriter.mapped(gradient ? g.inputs[1] : update.operands[k]));
+  }
+  return rewriter.add(ir::update_of_rows(update.op), operands, {{graph[g.inputs[0]].spec.shape[1], 0}, {}, {}});
+}
 
 // ---- gates ------------------------------------------------------------------------------------------------------
 
@@ -140,6 +179,7 @@ std::shared_ptr<Graph> fuse(const Graph& graph) {
   std::vector<bool> both(static_cast<std::size_t>(graph.size()), false);
   for (auto [second, first] : gates) both[static_cast<std::size_t>(first)] = true;
   UpdateFinder updates(graph);
+  const std::vector<int> uses = count_uses(graph);
   Rewriter rewriter(graph);
   const auto mapped = [&](const std::vector<int>& ids) {
     std::vector<int> list;
@@ -154,7 +194,8 @@ std::shared_ptr<Graph> fuse(const Graph& graph) {
     } else if (const auto pair = gates.find(id); pair != gates.end()) {
       rewriter.map(id, rewriter.add(Op::result, {rewriter.mapped(pair->second)}, {{1}, {}, {}}));
     } else if (const auto update = updates.at(id)) {
-      const int made = rewriter.add(update->op, mapped(update->operands));
+      const int made = is_of_rows(graph, *update, uses) ? add_update_of_rows(rewriter, *update)
+                                                        : rewriter.add(update->op, mapped(update->operands));
       rewriter.map(id, made);
       for (std::size_t k = 1; k < update->results.size(); ++k)
         rewriter.map(update->results[k], rewriter.add(Op::result, {made}, {{static_cast<std::int64_t>(k)}, {}, {}}));

@@ -24,7 +24,7 @@ class Backward {
   void run(const Tensor& loss) {
     adjoint(loss.node()) = full(loss.shape(), 1, loss.dtype());
     for (int i = loss.node(); i >= 0; --i) {
-      if (adjoint(i).empty() || !leads_[static_cast<std::size_t>(i)]) continue;
+      if (!leads_[static_cast<std::size_t>(i)] || (adjoint(i).empty() && !further_.contains(i))) continue;
       visit(i);
     }
   }
@@ -66,10 +66,13 @@ class Backward {
   void visit(int id) {
     const Node node = (*graph_)[id];  // a copy: rules add nodes
     if (ir::is_leaf(node.op)) return;
+    if (node.op == Op::result) return collect(node, adjoint(id));
     graph_->gradient_of = &node.where;
     std::vector<Tensor> in;
     for (int i : node.inputs) in.push_back(value(i, node.scope));
-    const auto gradients = ir::definition(node.op).gradient({in, value(id, node.scope), adjoint(id), node.attrs});
+    if (adjoint(id).empty()) adjoint(id) = full(node.spec.shape, 0, node.spec.dtype);
+    const auto gradients =
+        ir::definition(node.op).gradient({in, value(id, node.scope), adjoint(id), node.attrs, further_[id]});
     for (std::size_t k = 0; k < gradients.size(); ++k) {
       const int i = node.inputs[k];
       if (gradients[k].empty() || !leads_[static_cast<std::size_t>(i)]) continue;
@@ -77,6 +80,13 @@ class Backward {
       sum = sum.empty() ? gradients[k] : add(sum, gradients[k]);
     }
     graph_->gradient_of = nullptr;
+  }
+
+  /// A further result's gradient is for the op that makes it, which comes before all its results.
+  void collect(const Node& result, const Tensor& g) {
+    std::vector<Tensor>& of = further_[result.inputs[0]];
+    of.resize(static_cast<std::size_t>(ir::definition((*graph_)[result.inputs[0]].op).further->count));
+    of[static_cast<std::size_t>(result.attrs.ints[0]) - 1] = g;
   }
 
   /// What the backward pass of a node sees: the value itself, or, inside a checkpoint, one computed again.
@@ -96,6 +106,7 @@ class Backward {
   std::shared_ptr<Graph> graph_;
   std::vector<bool> leads_;  // does the node depend on one of wrt?
   std::vector<Tensor> adjoint_;
+  std::unordered_map<int, std::vector<Tensor>> further_;  // gradients by the further results of a node
   std::unordered_map<int, int> again_;
 };
 

@@ -16,6 +16,9 @@ inline bool is_by_element(ir::Op op) {
   return traits.sweep && !traits.reduction;
 }
 
+/// May a call write a row of a result where the operand's row of the same number stands?
+inline bool is_in_place(ir::Op op) { return is_by_element(op) || ir::definition(op).traits.in_place; }
+
 class Draft {
  public:
   explicit Draft(Fusion fusion) : fusion_(fusion) {}

@@ -75,7 +75,7 @@ bool can_overwrite(Draft& draft, int state, int id, const Users& users) {
       const bool same_rows =
           p.cut == draft.place(id).cut && cut_of_operand(*draft.graph, user, static_cast<int>(k), p.cut) == p.cut;
       if (!same_rows || draft.made_at(user) > draft.made_at(id) || !same_extent(draft, user, id)) return false;
-      if (user == draft.made_at(id) && !is_by_element(n.op)) return false;
+      if (user == draft.made_at(id) && !is_in_place(n.op)) return false;
     }
   }
   return !read_by_others(draft, state);

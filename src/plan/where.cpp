@@ -179,11 +179,11 @@ std::vector<Cut> Where::product_cuts(int id, const ir::AxisMap& map) {
   return cuts;
 }
 
-/// A contraction whose result outweighs its operands, such as the gradient of a wide layer's weights: let the
-/// operands cross to the next phase, where each lane computes its rows of the result, instead of every lane's part of
-/// all of it.
+/// A contraction whose result outweighs its operands, such as the gradient of a wide layer's weights or of a table: let
+/// the operands cross to the next phase, where each lane computes its rows of the result, instead of every lane's part
+/// of all of it.
 bool Where::better_later(const Node& n) {
-  if (n.op != Op::einsum) return false;
+  if (n.op != Op::einsum && n.op != Op::embedding_grad) return false;
   std::int64_t operands = 0;
   for (int in : n.inputs) {
     while (ir::is_view(draft_.node(in).op)) in = draft_.node(in).inputs[0];

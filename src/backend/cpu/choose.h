@@ -31,6 +31,7 @@ class Chooser {
   // choose_ops.cpp
   void map(const View& out, std::vector<View> in);
   void update();
+  void update_rows();
   void reduce();
   void lane_sum();
   void concat();
@@ -44,6 +45,8 @@ class Chooser {
   void conv();
   void gates();
   void neighbours();
+  // choose_recurrent.cpp
+  void recurrent();
 
   Kernels& kernels_;
   const lower::Work& work_;

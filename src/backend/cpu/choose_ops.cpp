@@ -123,6 +123,7 @@ MapKernel map_kernel(const lower::Work& work, Target target) {
 void Chooser::run() {
   if (ir::is_elementwise(node_.op)) return map(work_.out[0].view, work_.in);
   if (ir::is_update(node_.op)) return update();
+  if (ir::is_update_of_rows(node_.op)) return update_rows();
   if (ir::definition(node_.op).traits.reduction) return reduce();
   switch (node_.op) {
     case Op::lane_sum:
@@ -150,6 +151,11 @@ void Chooser::run() {
     case Op::neighbours:
     case Op::neighbours_sum:
       return neighbours();
+    case Op::lstm:
+    case Op::lstm_grad:
+    case Op::gru:
+    case Op::gru_grad:
+      return recurrent();
     case Op::random:
       return random();
     case Op::iota:
@@ -202,7 +208,7 @@ void Chooser::map(const View& out, std::vector<View> in) {
 void Chooser::update() {
   const View& out = work_.out[0].view;
   const std::vector<View>& in = work_.in;
-  const auto row_number = static_cast<ops::Update>(static_cast<int>(node_.op) - static_cast<int>(Op::cast) - 1);
+  const auto row_number = ops::update_of(node_.op);
   const ops::UpdateRow& row = ops::row_of(row_number);
   std::vector<View> results;
   for (const lower::Destination& to : work_.out) results.push_back(to.view);
@@ -229,6 +235,26 @@ void Chooser::update() {
   operands.insert(operands.end(), in.begin() + row.values, in.end());
   call(find_update(row_number, out.dtype, target()), params, operands, row.name.data());
   for (std::size_t k = 0; !direct && k < results.size(); ++k) copy(results[k], made[k]);
+}
+
+/// Views of tables whose rows lie together; others go through copies.
+void Chooser::update_rows() {
+  const auto row_number = ops::update_of(node_.op);
+  const ops::UpdateRow& row = ops::row_of(row_number);
+  const auto kept = static_cast<std::size_t>(row.values) - 1;
+  const View& table = work_.out[0].view;
+  std::vector<View> operands;
+  for (const lower::Destination& to : work_.out)
+    operands.push_back(to.view.dense() ? to.view : emit_.scratch(to.view.dtype, to.view.shape));
+  for (std::size_t k = 0; k < kept + 2; ++k) operands.push_back(dense(work_.in[k]));
+  operands.insert(operands.end(), work_.in.begin() + static_cast<std::ptrdiff_t>(kept) + 2, work_.in.end());
+  const std::vector<View> made(operands.begin(), operands.begin() + row.result_count);
+  operands.push_back(emit_.scratch(table.dtype, {std::max<std::int64_t>(table.shape[1], 1)}));
+  const UpdateRowsParams params{table.shape[0], table.shape[1], node_.attrs.ints[0], work_.in[kept].shape[1],
+                                node_.attrs.ints[1] != 0};
+  call(find_update_rows(row_number, table.dtype, target()), params, operands, name());
+  for (std::size_t k = 0; k < made.size(); ++k)
+    if (!work_.out[k].view.dense()) copy(work_.out[k].view, made[k]);
 }
 
 void Chooser::reduce() {
@@ -353,10 +379,15 @@ void Chooser::index() {
       break;
     }
     case Op::embedding_grad: {
-      const EmbeddingParams e{in[0].shape[0], in[0].shape[1], out.shape[0], out.shape[1], !accumulate};
+      const EmbeddingParams e{in[0].shape[0], in[0].shape[1], out.shape[0],
+                              out.shape[1],   !accumulate,    work_.cut == plan::Cut::along(0)};
       call(find_embedding_scatter(out.dtype, t), e, {out, dense(in[1]), dense(in[0])}, "embedding_grad");
       break;
     }
+    case Op::index_order:
+      call(index_order, OrderParams{in[0].count()}, {out, dense(in[0]), emit_.scratch(out.dtype, out.shape)},
+           "index_order");
+      break;
     default:
       throw Error("internal: no CPU kernel for " + std::string(ir::definition(n.op).name));
   }

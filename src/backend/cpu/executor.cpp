@@ -93,7 +93,7 @@ std::uint64_t* Executor::run_calls(const Bound& calls, char* const* bases, std::
                                    std::uint64_t* time) noexcept {
   const lower::Operand* o = calls.operands.data();
   for (const Instr& i : calls.instrs) {
-    void* ptr[kMaxOperands];
+    void* ptr[kMostOperands];
     for (int k = 0; k < i.operands; ++k, ++o)
       ptr[k] = bases[o->base] + o->offset + row0 * o->advance + inner * o->inner;
     i.function(i.params, ptr, row0);

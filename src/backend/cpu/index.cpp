@@ -173,14 +173,16 @@ void embedding_sum(const EmbeddingParams& p, void* const* ptr, int64_t) {
 }
 
 template <class T>
-void embedding_scatter(const EmbeddingParams& p, void* const* ptr, int64_t) {
+void embedding_scatter(const EmbeddingParams& p, void* const* ptr, int64_t row0) {
   T* const table = static_cast<T*>(ptr[0]);
   const T* row = static_cast<const T*>(ptr[1]);
   const int32_t* idx = static_cast<const int32_t*>(ptr[2]);
   if (p.clear && p.entries * p.width > 0) std::memset(table, 0, p.entries * p.width * sizeof(T));
+  const int64_t first = p.from_row0 ? row0 : 0;
   for (int64_t r = 0; r < p.rows; ++r, row += p.width, idx += p.terms)
     for (int64_t j = 0; j < p.terms; ++j)
-      if (in_range(idx[j], p.entries)) add_row(table + idx[j] * p.width, row, p.width);
+      if (const int64_t entry = idx[j] - first; entry >= 0 && entry < p.entries)
+        add_row(table + entry * p.width, row, p.width);
 }
 
 }  // namespace
@@ -222,6 +224,52 @@ WINDROW_FIND(OneHotKernel, find_one_hot, true)
 WINDROW_FIND(EmbeddingKernel, find_embedding_sum, size_of(dtype) >= 4)
 WINDROW_FIND(EmbeddingKernel, find_embedding_scatter, size_of(dtype) >= 4)
 #undef WINDROW_FIND
+
+namespace {
+
+struct Ordered {
+  std::int32_t *index, *at;
+};
+
+/// One pass of a radix sort, by eight bits of the key; stable.
+void sort_by_digit(const Ordered& from, const Ordered& to, std::int64_t count, int shift, std::uint32_t flip) {
+  std::int64_t place[257] = {};
+  const auto digit = [&](std::int64_t i) {
+    return ((static_cast<std::uint32_t>(from.index[i]) ^ flip) >> shift) & 255u;
+  };
+  for (std::int64_t i = 0; i < count; ++i) ++place[digit(i) + 1];
+  for (int d = 0; d < 256; ++d) place[d + 1] += place[d];
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t p = place[digit(i)]++;
+    to.index[p] = from.index[i];
+    to.at[p] = from.at[i];
+  }
+}
+
+}  // namespace
+
+void index_order(const OrderParams& params, void* const* ptr, std::int64_t) {
+  const std::int64_t count = params.count;
+  auto* const idx = static_cast<const std::int32_t*>(ptr[1]);
+  Ordered out{static_cast<std::int32_t*>(ptr[0]), static_cast<std::int32_t*>(ptr[0]) + count};
+  Ordered other{static_cast<std::int32_t*>(ptr[2]), static_cast<std::int32_t*>(ptr[2]) + count};
+  std::uint32_t differ = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    out.index[i] = idx[i];
+    out.at[i] = static_cast<std::int32_t>(i);
+    differ |= static_cast<std::uint32_t>(idx[i] ^ idx[0]);
+  }
+  constexpr std::uint32_t kSign = 0x80000000u;  // negative ones come first
+  bool swapped = false;
+  for (int shift = 0; shift < 32; shift += 8) {
+    if (((differ >> shift) & 255u) == 0) continue;
+    sort_by_digit(swapped ? other : out, swapped ? out : other, count, shift, kSign);
+    swapped = !swapped;
+  }
+  if (!swapped) return;
+  std::copy_n(other.index, count, out.index);
+  std::copy_n(other.at, count, out.at);
+}
 
 }  // namespace wr::cpu
 #endif  // HWY_ONCE

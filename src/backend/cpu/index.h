@@ -3,7 +3,7 @@
 //
 // An index outside [0, axis_size) never touches memory: reading there gives NaN (floats) or 0 (the other types),
 // writing there is left out. Sums are in a fixed order, the same bits on every target.
-// Arrays are dense but for the outer strides named below, in elements. row0 is ignored by all.
+// Arrays are dense but for the outer strides named below, in elements. row0 is ignored but where it is named.
 #pragma once
 
 #include <cstdint>
@@ -42,12 +42,20 @@ OneHotKernel find_one_hot(DType dtype, Target target);
 /// table[entries, width], idx[rows, terms], and out or d_out[rows, width].
 struct EmbeddingParams {
   std::int64_t rows = 0, terms = 0, entries = 0, width = 0;
-  bool clear = false;  // the adjoint: set d_table to zero first
+  bool clear = false;      // the adjoint: set d_table to zero first
+  bool from_row0 = false;  // the adjoint: d_table is a part that begins with entry row0
 };
 using EmbeddingKernel = void (*)(const EmbeddingParams& params, void* const* ptr, std::int64_t row0);
 /// out[r, :] = sum over j of table[idx[r, j], :], in order of j. ptr: out, table, idx. f32, f64, i32.
 EmbeddingKernel find_embedding_sum(DType dtype, Target target);
 /// d_table[idx[r, j], :] += d_out[r, :], in order of r, then j. ptr: d_table, d_out, idx. f32, f64, i32.
 EmbeddingKernel find_embedding_scatter(DType dtype, Target target);
+
+/// The indices in ascending order, then where each stood; equal ones in the order they stood in. ptr: out[2, count],
+/// idx, scratch as large as out.
+struct OrderParams {
+  std::int64_t count = 0;
+};
+void index_order(const OrderParams& params, void* const* ptr, std::int64_t row0);
 
 }  // namespace wr::cpu

@@ -26,7 +26,7 @@ const std::int32_t* Kernels::keep(const std::vector<std::int32_t>& numbers) {
 }
 
 void Chooser::expect_operands(std::size_t count) {
-  if (count > kMaxOperands) throw Error("internal: a call of " + std::to_string(count) + " operands");
+  if (count > kMostOperands) throw Error("internal: a call of " + std::to_string(count) + " operands");
 }
 
 View Chooser::dense(const View& v) {

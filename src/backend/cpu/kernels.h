@@ -13,6 +13,9 @@
 
 namespace wr::cpu {
 
+/// Destinations, inputs and scratch of any call.
+inline constexpr int kMostOperands = 16;
+
 /// The kernels that a program's calls have by number. Parameters and tables live as long as this does.
 class Kernels final : public lower::Kernels {
  public:

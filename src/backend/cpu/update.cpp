@@ -5,7 +5,9 @@
 // foreach_target.h comes first: it includes this file again for every target but the last.
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "backend/cpu/simd-inl.h"
@@ -93,6 +95,156 @@ struct UpdateLoop {
   }
 };
 
+/// The same on entries of a table, of which few have a gradient.
+template <ops::Update update, class T>
+struct UpdateRowsLoop {
+  using Loop = UpdateLoop<update, T>;
+  using F = typename Loop::F;
+  using V = Simd<T>;
+  static constexpr std::size_t kResults = Loop::kResults, kKept = F::kValues - 1;
+  using Order = std::make_index_sequence<kKept>;
+
+  const UpdateRowsParams& params;
+  T* result[kResults];
+  const T* value[kKept];
+  const std::int32_t* entry;
+  const std::int32_t* at;
+  const T* gradient;
+  std::array<V, F::kNumbers> number;
+  T* sum;
+  bool in_place, zero_changes_nothing;
+
+  UpdateRowsLoop(const UpdateRowsParams& p, void* const* ptr) : params(p), number(numbers(ptr + kResults + kKept + 2)) {
+    for (std::size_t r = 0; r < kResults; ++r) result[r] = static_cast<T*>(ptr[r]);
+    in_place = true;
+    for (std::size_t k = 0; k < kKept; ++k) value[k] = static_cast<const T*>(ptr[kResults + k]);
+    for (std::size_t r = 0; r < kResults; ++r) in_place = in_place && result[r] == value[r];
+    entry = static_cast<const std::int32_t*>(ptr[kResults + kKept]);
+    at = entry + p.count;
+    gradient = static_cast<const T*>(ptr[kResults + kKept + 1]);
+    sum = static_cast<T*>(ptr[kResults + kKept + 2 + F::kNumbers]);
+    zero_changes_nothing = keeps_ones();
+  }
+
+  static std::array<V, F::kNumbers> numbers(void* const* ptr) {
+    return [&]<std::size_t... n>(std::index_sequence<n...>) {
+      return std::array<V, F::kNumbers>{V(hn::Set(hn::ScalableTag<T>(), *static_cast<const T*>(ptr[n])))...};
+    }
+    (typename Loop::Numbers());
+  }
+
+  template <std::size_t... k, std::size_t... n>
+  HWY_INLINE auto made(const std::array<V, kKept>& of, V g, std::index_sequence<k...>,
+                       std::index_sequence<n...>) const {
+    return F::template evaluate<V>({of[k]..., g, number[n]...});
+  }
+
+  /// Results are linear in the parameter: what leaves 1 as it is where all else is 0, leaves every parameter.
+  bool keeps_ones() const {
+    const hn::ScalableTag<T> d;
+    const V zero(hn::Zero(d)), one(hn::Set(d, T(1)));
+    std::array<V, kKept> of = filled(zero, Order());
+    of[0] = one;
+    const auto now = made(of, zero, Order(), typename Loop::Numbers());
+    bool same = true;
+    for (std::size_t r = 0; r < kResults; ++r) same = same && hn::AllTrue(d, hn::Eq(now[r].v, of[r].v));
+    return same;
+  }
+  template <std::size_t... k>
+  static std::array<V, kKept> filled(V v, std::index_sequence<k...>) {
+    return {((void)k, v)...};
+  }
+
+  /// `cols` elements from `first` on with the gradient g, or with none.
+  HWY_INLINE void some(std::int64_t first, std::int64_t cols, const T* g) const {
+    some(first, cols, g, Order(), std::make_index_sequence<kResults>());
+  }
+  template <std::size_t... k, std::size_t... r>
+  HWY_INLINE void some(std::int64_t first, std::int64_t cols, const T* g, std::index_sequence<k...>,
+                       std::index_sequence<r...>) const {
+    const hn::ScalableTag<T> d;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+    std::int64_t i = 0;
+    for (; i + lanes <= cols; i += lanes) {
+      const V gradient_here(g ? hn::LoadU(d, g + i) : hn::Zero(d));
+      const auto now =
+          made({V(hn::LoadU(d, value[k] + first + i))...}, gradient_here, Order(), typename Loop::Numbers());
+      (hn::StoreU(now[r].v, d, result[r] + first + i), ...);
+    }
+    if (i == cols) return;
+    const auto rest = static_cast<std::size_t>(cols - i);
+    const V gradient_here(g ? load_first(d, g + i, rest) : hn::Zero(d));
+    const auto now =
+        made({V(load_first(d, value[k] + first + i, rest))...}, gradient_here, Order(), typename Loop::Numbers());
+    (store_first(d, now[r].v, result[r] + first + i, rest), ...);
+  }
+
+  /// Elements without a gradient.
+  void idle(std::int64_t first, std::int64_t count) const {
+    if (count == 0) return;
+    if (params.touched_only) {
+      for (std::size_t r = 0; r < kResults && !in_place; ++r)
+        std::memcpy(result[r] + first, value[r] + first, static_cast<std::size_t>(count) * sizeof(T));
+      return;
+    }
+    if (!in_place || !zero_changes_nothing) return some(first, count, nullptr);
+    if constexpr (kKept > 1) {
+      constexpr std::int64_t kTogether = 64 / sizeof(T);  // a line of memory
+      for (std::int64_t i = 0; i < count; i += kTogether) {
+        const std::int64_t n = std::min(kTogether, count - i);
+        if (n < kTogether || !memories_are_zero<kTogether>(first + i)) some(first + i, n, nullptr);
+      }
+    }
+  }
+
+  template <std::int64_t kCount>
+  HWY_INLINE bool memories_are_zero(std::int64_t first) const {
+    const hn::ScalableTag<T> d;
+    const hn::RebindToUnsigned<decltype(d)> bits;
+    auto any = hn::Zero(bits);
+    for (std::size_t k = 1; k < kKept; ++k)
+      for (std::int64_t i = 0; i < kCount; i += static_cast<std::int64_t>(hn::Lanes(d)))
+        any = hn::Or(any, hn::BitCast(bits, hn::LoadU(d, value[k] + first + i)));
+    return hn::AllTrue(bits, hn::Eq(any, hn::Zero(bits)));
+  }
+
+  /// The sum of the rows that go where number i goes; i moves behind them.
+  const T* gradient_of(std::int64_t& i) const {
+    const std::int64_t first = i, cols = params.cols;
+    const T* row = gradient + at[i] / params.terms * cols;
+    while (++i < params.count && entry[i] == entry[first]) {
+      const T* next = gradient + at[i] / params.terms * cols;
+      for (std::int64_t c = 0; c < cols; ++c) sum[c] = row[c] + next[c];
+      row = sum;
+    }
+    return row;
+  }
+
+  static void run(const UpdateRowsParams& params, void* const* ptr, std::int64_t row0) {
+    const UpdateRowsLoop loop(params, ptr);
+    const std::int64_t end = row0 + params.rows, cols = params.cols;
+    std::int64_t i = std::lower_bound(loop.entry, loop.entry + params.count, row0) - loop.entry, next = row0;
+    while (i < params.count && loop.entry[i] < end) {
+      const std::int64_t row = loop.entry[i];
+      loop.idle((next - row0) * cols, (row - next) * cols);
+      loop.some((row - row0) * cols, cols, loop.gradient_of(i));
+      next = row + 1;
+    }
+    loop.idle((next - row0) * cols, (end - next) * cols);
+  }
+};
+
+UpdateRowsKernel find_update_rows(ops::Update update, DType dtype) {
+  switch (update) {
+#define WINDROW_UPDATE(name, ...)                                               \
+  case ops::Update::name:                                                       \
+    return dtype == DType::f32 ? &UpdateRowsLoop<ops::Update::name, float>::run \
+                               : &UpdateRowsLoop<ops::Update::name, double>::run;
+#include "ir/updates.def"
+  }
+  return nullptr;
+}
+
 UpdateKernel find_update(ops::Update update, DType dtype) {
   switch (update) {
 #define WINDROW_UPDATE(name, ...)                                           \
@@ -116,6 +268,12 @@ namespace wr::cpu {
 UpdateKernel find_update(ops::Update update, DType dtype, Target target) {
   if (!is_floating(dtype)) return nullptr;
   WINDROW_RETURN_FOR(target, find_update(update, dtype))
+  return nullptr;
+}
+
+UpdateRowsKernel find_update_rows(ops::Update update, DType dtype, Target target) {
+  if (!is_floating(dtype)) return nullptr;
+  WINDROW_RETURN_FOR(target, find_update_rows(update, dtype))
   return nullptr;
 }
 
