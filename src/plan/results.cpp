@@ -124,40 +124,57 @@ std::vector<int> made_with(Draft& draft, int value, const Users& users) {
   return group;
 }
 
+/// Nodes that can be asked for at once: what only one update needs may be half the graph. The marks are shared by
+/// groups that come one after the other.
+class NodeSet {
+ public:
+  NodeSet(const std::vector<int>& nodes, std::vector<int>& marks, int mark) : marks_(marks), mark_(mark) {
+    for (int id : nodes) add(id);
+  }
+  void add(int id) {
+    list_.push_back(id);
+    marks_[static_cast<std::size_t>(id)] = mark_;
+  }
+  bool holds(int id) const { return marks_[static_cast<std::size_t>(id)] == mark_; }
+  const std::vector<int>& list() const { return list_; }
+
+ private:
+  std::vector<int> list_;
+  std::vector<int>& marks_;
+  int mark_;
+};
+
 /// The nodes of a call, and those of its phase that nobody else needs.
-std::vector<int> made_for(Draft& draft, std::vector<int> alone, const Users& users,
-                          const std::vector<bool>& is_result) {
-  const int phase = draft.place(alone[0]).phase;
-  for (std::size_t i = 0; i < alone.size(); ++i)
-    for (int in : draft.node(alone[i]).inputs) {
+void add_made_for(Draft& draft, NodeSet& alone, const Users& users, const std::vector<bool>& is_result) {
+  const int phase = draft.place(alone.list()[0]).phase;
+  for (std::size_t i = 0; i < alone.list().size(); ++i)
+    for (int in : draft.node(alone.list()[i]).inputs) {
       if (!draft.inside_region(in) || draft.place(in).cut.is_total() || draft.place(in).phase != phase) continue;
-      if (is_result[static_cast<std::size_t>(in)] || holds(alone, in)) continue;
+      if (is_result[static_cast<std::size_t>(in)] || alone.holds(in)) continue;
       if (draft.node(in).op == Op::result || ir::definition(draft.node(in).op).further) continue;
       const auto& readers = users[static_cast<std::size_t>(in)];
-      if (std::all_of(readers.begin(), readers.end(), [&](int reader) { return holds(alone, reader); }))
-        alone.push_back(in);
+      if (std::all_of(readers.begin(), readers.end(), [&](int reader) { return alone.holds(reader); })) alone.add(in);
     }
-  return alone;
 }
 
 /// The last phase in which somebody else reads a state; -1 if nobody does.
-int last_read(Draft& draft, int id, const std::vector<int>& alone, const Users& users) {
+int last_read(Draft& draft, int id, const NodeSet& alone, const Users& users) {
   int last = -1;
   for (int user : users[static_cast<std::size_t>(id)]) {
     if (ir::is_view(draft.node(user).op)) last = std::max(last, last_read(draft, user, alone, users));
-    if (!holds(alone, user)) last = std::max(last, draft.place(user).phase);
+    if (!alone.holds(user)) last = std::max(last, draft.place(user).phase);
   }
   return last;
 }
 
 /// Bytes of what stays in its strips now and would have to cross to a later phase.
-double crossing_bytes(Draft& draft, const std::vector<int>& alone) {
+double crossing_bytes(Draft& draft, const NodeSet& alone) {
   double bytes = 0;
-  for (int id : alone)
+  for (int id : alone.list())
     for (int in : draft.node(id).inputs) {
       const Placement& place = draft.place(in);
       if (draft.inside_region(in) && place.phase == draft.place(id).phase && place.home == Home::strip &&
-          !holds(alone, in))
+          !alone.holds(in))
         bytes += bytes_of(*draft.graph, in);
     }
   return bytes;
@@ -171,6 +188,9 @@ void sink_updates(Draft& draft) {
   const Users users = users_of(draft);
   std::vector<bool> is_result(count, false), done(count, false);
   for (int id : draft.graph->outputs) is_result[static_cast<std::size_t>(id)] = true;
+  std::vector<int> marks(count, -1);
+  std::unordered_multimap<int, int> states;  // by the value they are given
+  for (auto u : draft.graph->updates) states.emplace(u.value, u.state);
   for (auto u : draft.graph->updates) {
     const std::vector<int> group = made_with(draft, u.value, users);
     if (done[static_cast<std::size_t>(group[0])]) continue;
@@ -182,17 +202,18 @@ void sink_updates(Draft& draft) {
     };
     if (std::any_of(group.begin(), group.end(), stays)) continue;
     const int phase = draft.place(group[0]).phase;
-    const std::vector<int> alone = made_for(draft, group, users, is_result);
+    NodeSet alone(group, marks, group[0]);
+    add_made_for(draft, alone, users, is_result);
     int last = -1;
     double copied = 0;
-    for (auto other : draft.graph->updates) {
-      if (!holds(group, other.value)) continue;
-      const int read = last_read(draft, other.state, alone, users);
-      if (read >= phase) copied += bytes_of(*draft.graph, other.state);
-      last = std::max(last, read);
-    }
+    for (int value : group)
+      for (auto [at, end] = states.equal_range(value); at != end; ++at) {
+        const int read = last_read(draft, at->second, alone, users);
+        if (read >= phase) copied += bytes_of(*draft.graph, at->second);
+        last = std::max(last, read);
+      }
     if (last < phase || crossing_bytes(draft, alone) >= copied) continue;
-    for (int id : alone) {
+    for (int id : alone.list()) {
       draft.place(id).phase = last + 1;
       draft.info(id).ready = last + 2;
     }
