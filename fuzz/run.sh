@@ -14,23 +14,34 @@ targets=("$@")
 scripts/install-deps.sh clang-16 libclang-rt-16-dev zlib1g-dev libfmt-dev nlohmann-json3-dev python3
 out=build-fuzz
 mkdir -p $out/objects $out/crashes
-flags=(-std=c++20 -O1 -g -Iinclude -Isrc -Wall -Wextra -fno-omit-frame-pointer -fno-sanitize-recover=all
+flags=(-std=c++20 -O1 -g -Iinclude -Isrc -I. -Wall -Wextra -fno-omit-frame-pointer -fno-sanitize-recover=all
        -DWINDROW_SANITIZE=1)
 
-# Of the library only what the readers need: files and arrays, and the language of rules.
-objects=()
-for source in src/base/{array,array_create,buffer,error,file,layout,shape}.cpp \
-              src/data/{csv,idx,npy,npz,safetensors,safetensors_header,stream}.cpp \
-              src/rules/{check,files,format,functions,lexer,parser,safety,slots,strata}.cpp; do
-  object=$out/objects/$(basename "$source" .cpp).o
-  objects+=("$object")
-  if [ ! -e "$object" ] || [ -n "$(find "$source" src/base src/data src/rules include -name '*.h' -newer "$object" -o -path "$source" -newer "$object")" ]; then
-    clang++-16 "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined -c "$source" -o "$object"
-  fi
-done
+# Of the library and the apps only what the readers need.
+compile() {  # compile SOURCE...: adds the objects to `objects`, a library of which each target takes what it uses
+  local source object
+  for source in "$@"; do
+    object=$out/objects/${source//\//_}.o
+    objects+=("$object")
+    if [ ! -e "$object" ] || [ -n "$(find "$source" src/base src/data src/rules apps include -name '*.h' -newer "$object" -o -path "$source" -newer "$object")" ]; then
+      clang++-16 "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined -c "$source" -o "$object"
+    fi
+  done
+}
 
-python3 fuzz/seeds.py $out/corpus
+python3 fuzz/seeds.py $out/corpus build/windrow
 for target in "${targets[@]}"; do
+  objects=()
+  compile src/base/{array,array_create,buffer,error,file,json,layout,shape}.cpp
+  case $target in
+    rules) compile src/data/{csv,npy,safetensors,safetensors_header,stream}.cpp \
+                   src/rules/{check,files,format,functions,lexer,parser,safety,slots,strata}.cpp ;;
+    picture) compile src/data/{idx,npy,stream}.cpp apps/common/{read_picture,text}.cpp ;;
+    checkpoint) compile src/data/{safetensors,safetensors_header}.cpp apps/common/{metadata,text}.cpp \
+                        apps/{automaton,cube,fashion}/settings.cpp ;;
+    profile) compile src/profile/json.cpp ;;
+    *) compile src/data/{csv,idx,npy,npz,safetensors,safetensors_header,stream}.cpp ;;
+  esac
   clang++-16 "${flags[@]}" -fsanitize=fuzzer,address,undefined "fuzz/$target.cpp" "${objects[@]}" -lz -lfmt -o "$out/$target"
   mkdir -p "$out/corpus/$target"
   dictionary=()

@@ -1,11 +1,18 @@
-"""Writes a first corpus for each fuzz target: small valid files of every kind. usage: seeds.py FOLDER"""
+"""Writes a first corpus for each fuzz target: small valid files of every kind. usage: seeds.py FOLDER [PROGRAM]
+
+With the windrow program, checkpoints and profiles are among them.
+"""
 import gzip
 import io
 import json
 import pathlib
+import os
 import struct
+import subprocess
 import sys
+import tempfile
 import zipfile
+import zlib
 
 root = pathlib.Path(sys.argv[1])
 
@@ -66,3 +73,44 @@ put("safetensors", "some", safetensors(
 
 for program in sorted((pathlib.Path(__file__).parent.parent / "examples/rules").glob("*.wr")):
     put("rules", program.stem, program.read_bytes())
+
+
+def png(width, height, colour, samples, filter):
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    rows = b"".join(bytes([filter]) + bytes((x * 7 + y) % 256 for x in range(width * samples)) for y in range(height))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+for filter in range(5):
+    for colour, samples in ((0, 1), (2, 3), (4, 2), (6, 4)):
+        put("picture", f"{colour}-{filter}.png", png(5, 3, colour, samples, filter))
+put("picture", "plain.pgm", b"P2\n# two\n2 1 255\n0 255\n")
+put("picture", "raw.pgm", b"P5 2 2 65535\n" + bytes(8))
+put("picture", "a.npy", npy("|u1", [2, 2], bytes(4)))
+put("picture", "b.npy", npy("<f4", [1, 2, 2, 1], bytes(16)))
+put("picture", "a.idx", idx(8, [2, 2, 2], bytes(8)))
+put("picture", "a.idx.gz", gzip.compress(idx(8, [1, 2, 2], bytes(4)), mtime=0))
+
+
+def metadata_alone(path):
+    raw = pathlib.Path(path).read_bytes()
+    size = struct.unpack("<Q", raw[:8])[0]
+    metadata = json.loads(raw[8:8 + size])["__metadata__"]
+    return safetensors({}, b"", __metadata__={k: v for k, v in metadata.items() if len(v) < 200})
+
+
+program = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else ""
+if os.access(program, os.X_OK):
+    with tempfile.TemporaryDirectory() as folder:
+        def windrow(*arguments):
+            subprocess.run([program, *arguments], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                           env={**os.environ, "WINDROW_SECONDS": "0.01"})
+        for task, more in (("fashion", ["--net", "softmax"]), ("cube", ["--hidden", "8"]), ("life", ["--batch", "1"])):
+            windrow("train", task, *more, "--save", task)
+            if os.path.exists(f"{folder}/{task}"):
+                put("checkpoint", task, metadata_alone(f"{folder}/{task}"))
+        windrow("profile", "--out", "p.json", "bench", "matmul_4x4x4_f32", "--runs", "1")
+        if os.path.exists(f"{folder}/p.json"):
+            put("profile", "one", pathlib.Path(f"{folder}/p.json").read_bytes())

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/file.h"
+#include "windrow/array.h"
 #include "windrow/error.h"
 
 template <class Read>

@@ -18,13 +18,6 @@ bool parse(const std::string& text, T& value) {
   return error == std::errc{} && end == text.data() + text.size();
 }
 
-template <class T>
-std::int64_t first_not_finite(const T* values, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    if (!std::isfinite(values[i])) return i;
-  return -1;
-}
-
 }  // namespace
 
 void MetadataReader::refuse(const std::string& name, const std::string& value, const std::string& expected) const {
@@ -85,19 +78,6 @@ std::vector<std::vector<double>> MetadataReader::rows(const std::string& name, s
   std::istringstream in(text(name));
   for (std::string part; std::getline(in, part, ';');) all.push_back(numbers(name, part, count));
   return all;
-}
-
-void expect_finite(const std::string& path, const std::string& name, const Array& values) {
-  const std::int64_t bad = values.dtype() == DType::f32   ? first_not_finite(values.data<float>(), values.count())
-                           : values.dtype() == DType::f64 ? first_not_finite(values.data<double>(), values.count())
-                                                          : -1;
-  if (bad >= 0)
-    throw Error(fmt::format("{}: {} has a value that is not finite, element {} of {}", path, name, bad,
-                            to_string(Spec{values.dtype(), values.shape()})));
-}
-
-void expect_finite(const std::string& path, const CheckpointStates& states) {
-  for (const auto& [name, state] : states.all()) expect_finite(path, name, state.value());
 }
 
 }  // namespace wr::apps

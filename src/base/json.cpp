@@ -83,7 +83,19 @@ class TreeBuilder final : public JsonEvents {
 
 }  // namespace
 
+Json::Json() = default;
+Json::Json(bool value) : value_(value) {}
+Json::Json(Whole number) : value_(number.value) {}
+Json::Json(Real number) : value_(number.value) {}
+Json::Json(std::string value) : value_(std::move(value)) {}
+Json::Json(std::string_view value) : value_(std::string(value)) {}
+Json::Json(const char* value) : value_(std::string(value)) {}
 Json::Json(std::initializer_list<Member> members) : value_(Object(members)) {}
+Json::Json(const Json& other) = default;
+Json::Json(Json&& other) noexcept = default;
+Json& Json::operator=(const Json& other) = default;
+Json& Json::operator=(Json&& other) noexcept = default;
+Json::~Json() = default;
 
 Json Json::object() {
   Json result;

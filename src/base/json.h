@@ -20,16 +20,21 @@ class Json {
   using List = std::vector<Json>;
   using Object = std::vector<Member>;
 
-  Json() = default;  // null
-  Json(bool value) : value_(value) {}
+  Json();  // null
+  Json(bool value);
   template <class T>
-  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) Json(T value)
-      : value_(static_cast<std::int64_t>(value)) {}
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) Json(T value) : Json(Whole{std::int64_t(value)}) {}
   template <class T>
-  requires std::is_floating_point_v<T> Json(T value) : value_(static_cast<double>(value)) {}
-  Json(std::string value) : value_(std::move(value)) {}
-  Json(std::string_view value) : value_(std::string(value)) {}
-  Json(const char* value) : value_(std::string(value)) {}
+  requires std::is_floating_point_v<T> Json(T value) : Json(Real{static_cast<double>(value)}) {}
+  Json(std::string value);
+  Json(std::string_view value);
+  Json(const char* value);
+  // Not inline: a Member, of which an object is a list, holds a Json and is complete only after this class.
+  Json(const Json& other);
+  Json(Json&& other) noexcept;
+  Json& operator=(const Json& other);
+  Json& operator=(Json&& other) noexcept;
+  ~Json();
   Json(std::initializer_list<Member> members);  // {{"name", value}, ...}: an object
   static Json object();
   static Json list(List values = {});
@@ -75,6 +80,14 @@ class Json {
   std::string dump() const;
 
  private:
+  struct Whole {
+    std::int64_t value;
+  };
+  struct Real {
+    double value;
+  };
+  explicit Json(Whole number);
+  explicit Json(Real number);
   void write_to(std::string& out) const;
   std::variant<std::monostate, bool, std::int64_t, double, std::string, List, Object> value_;
 };
