@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <optional>
 #include <thread>
 #include <tuple>
@@ -79,10 +80,10 @@ struct Length {
 };
 
 Length length_of(const RunOptions& o, const AutomatonSettings& s, std::int64_t height, std::int64_t width) {
-  constexpr std::int64_t kSteps = 100, kTimesAcross = 8;
+  constexpr std::int64_t kSteps = 100, kTimesAcross = 2;
   if (!o.steps && s.task.starts_with("checkerboard")) {
-    const auto slower = static_cast<std::int64_t>(1 / s.fire);
-    const std::int64_t most = (1 + slower) * (kSteps + kTimesAcross * (height + width));
+    const auto slower = static_cast<std::int64_t>(std::ceil(1 / s.fire));
+    const std::int64_t most = slower * (kSteps + kTimesAcross * (height + width));
     return {o.damage ? 2 * most : most, most, true};
   }
   const std::int64_t steps = o.steps.value_or(grows_picture(s.task) ? s.steps : kSteps);
