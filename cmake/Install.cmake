@@ -1,4 +1,4 @@
-# cmake --install: headers, library, program and the CMake package windrow.
+# cmake --install: headers, library, program, the CMake package windrow and its pkg-config file. cpack -G DEB: a package.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/windrow)
 
@@ -22,3 +22,25 @@ write_basic_package_version_file(windrowConfigVersion.cmake COMPATIBILITY SameMi
 install(FILES ${PROJECT_BINARY_DIR}/windrowConfig.cmake ${PROJECT_BINARY_DIR}/windrowConfigVersion.cmake
               cmake/FindLIBXSMM.cmake
         DESTINATION ${package_dir})
+
+# pkg-config --static names what a static libwindrow needs; a shared one has it already.
+set(WINDROW_PC_PRIVATE "")
+if(NOT BUILD_SHARED_LIBS)
+  set(WINDROW_PC_PRIVATE "-lz -lfmt -lhwy -lpthread -lstdc++ -lm")
+  if(LIBXSMM_FOUND)
+    string(PREPEND WINDROW_PC_PRIVATE "-lxsmm -lxsmmnoblas -ldl ")
+  endif()
+endif()
+configure_file(cmake/windrow.pc.in windrow.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/windrow.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(PROJECT_IS_TOP_LEVEL)
+  set(CPACK_PACKAGE_VENDOR "Windrow")
+  set(CPACK_PACKAGE_CONTACT "The Windrow developers")
+  set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+  set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
+  set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_DEBIAN_PACKAGE_SECTION science)
+  include(CPack)
+endif()
