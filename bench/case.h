@@ -36,6 +36,9 @@ std::optional<Case> training_case(const std::string& name);
 std::optional<Case> logic_case(const std::string& name);
 /// One case an op, `op_exp` and so on, made from the op list; `windrow bench ops` runs them.
 std::vector<Case> op_cases();
+/// Rules in every semantics; `windrow bench rules` runs them. Other sizes: rules_join_SEMANTICS_nN.
+std::vector<Case> rules_cases();
+std::optional<Case> rules_case(const std::string& name);
 
 /// The usual check: one run against the oracle in double, results and states.
 std::string check_by_oracle(Step& step, const std::vector<Array>& arguments, double tolerance);
@@ -54,7 +57,7 @@ struct Timing {
 Timing time_step(const std::function<void()>& run, double seconds);
 
 struct RunOptions {
-  std::vector<std::string> names;  // empty: all but the op cases; "ops": those
+  std::vector<std::string> names;  // empty: all but those of ops and rules; "ops", "rules": those
   bool json = false;
   bool describe = false;  // print the plans, time nothing
   int threads = 0;

@@ -167,6 +167,8 @@ int list() {
       "dqn_step_wWIDTH_bN, dqn_act_bN\n");
   fmt::print("\nops: one case an op\n");
   for (const Case& c : op_cases()) fmt::print("{:<30} {}\n", c.name, c.what);
+  fmt::print("\nrules: in every semantics; other sizes: rules_join_SEMANTICS_nN\n");
+  for (const Case& c : rules_cases()) fmt::print("{:<30} {}\n", c.name, c.what);
   return 0;
 }
 
@@ -178,6 +180,7 @@ std::optional<Case> find_case(const std::string& name) {
       if (c.name == name) return c;
   if (auto c = kernel_case(name)) return c;
   if (auto c = training_case(name)) return c;
+  if (auto c = rules_case(name)) return c;
   return logic_case(name);
 }
 
@@ -188,6 +191,8 @@ std::vector<Case> choose(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (name == "ops") {
       for (Case& c : op_cases()) chosen.push_back(std::move(c));
+    } else if (name == "rules") {
+      for (Case& c : rules_cases()) chosen.push_back(std::move(c));
     } else if (auto c = find_case(name)) {
       chosen.push_back(std::move(*c));
     } else {

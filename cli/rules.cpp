@@ -66,13 +66,16 @@ std::string text_of(const rules::Answers& answers, const std::string& format) {
   return rules::to_table(answers);
 }
 
-void print_profile(const rules::SolveFacts& facts) {
-  fmt::print("{} iterations, {:.3f} ms\n", facts.iterations, facts.seconds * 1e3);
+/// Where notes beside the answers go: not in between them where a program reads them.
+std::FILE* notes(const Options& o) { return o.format == "table" ? stdout : stderr; }
+
+void print_profile(std::FILE* out, const rules::SolveFacts& facts) {
+  fmt::print(out, "{} iterations, {:.3f} ms\n", facts.iterations, facts.seconds * 1e3);
   std::vector<rules::SolveFacts::Line> lines = facts.rules;
   std::sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
-  fmt::print("{:>10} {:>6} {:>12} {:>5}  rule\n", "ms", "share", "found", "line");
+  fmt::print(out, "{:>10} {:>6} {:>12} {:>5}  rule\n", "ms", "share", "found", "line");
   for (const auto& line : lines)
-    fmt::print("{:>10.3f} {:>5.1f}% {:>12} {:>5}  {}\n", line.seconds * 1e3,
+    fmt::print(out, "{:>10.3f} {:>5.1f}% {:>12} {:>5}  {}\n", line.seconds * 1e3,
                100 * line.seconds / std::max(facts.seconds, 1e-12), line.found,
                line.line > 0 ? std::to_string(line.line) : "", line.rule);
 }
@@ -96,11 +99,11 @@ int run(const Options& o) {
     else
       write_file(path, text_of(program.relation(name, options, o.profile ? &facts : nullptr),
                                path.ends_with(".json") ? "json" : "tsv"));
-    fmt::print("wrote {}\n", path);
+    fmt::print(notes(o), "wrote {}\n", path);
   }
   if (all.empty() && o.write.empty())
-    fmt::print("{}: no queries; ask with windrow rules query, or add `?- ... .`\n", o.file);
-  if (o.profile) print_profile(facts);
+    fmt::print(notes(o), "{}: no queries; ask with windrow rules query, or add `?- ... .`\n", o.file);
+  if (o.profile) print_profile(notes(o), facts);
   return 0;
 }
 

@@ -2,6 +2,7 @@
 """Recursive rules beside clingo, nemo and pyDatalog: the same graphs, one after the other, best of some runs.
 
 usage: rules.py WINDROW [--seconds S] [--markdown FILE]     (make bench-rules installs the peers)
+       rules.py WINDROW --examples                          times examples/rules instead
 Windrow's time is that of its whole process, from reading the file to the count of tuples; a peer's is that of solving,
 without starting Python. A peer that takes longer than the limit at one size is left out at larger ones."""
 import argparse
@@ -91,6 +92,18 @@ def pydatalog_peer(rules, edges, limit):
     return seconds, len(answer.answers) if answer else 0
 
 
+def examples(program):
+    """Each program of examples/rules, the whole process: read, checked, traced, compiled and run."""
+    print("| program | ms |\n|---|---|")
+    for path in sorted((pathlib.Path(__file__).parents[2] / "examples/rules").glob("*.wr")):
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            subprocess.run([program, "rules", "run", str(path)], check=True, capture_output=True)
+            times.append(time.perf_counter() - start)
+        print(f"| {path.name} | {min(times) * 1e3:.1f} |", flush=True)
+
+
 def limited(run, rules, edges, limit):
     """In a process of its own, which is ended at the limit."""
     with multiprocessing.get_context("fork").Pool(1) as pool:
@@ -102,7 +115,10 @@ def main():
     parser.add_argument("windrow")
     parser.add_argument("--seconds", type=float, default=20, help="a peer's limit")
     parser.add_argument("--markdown", help="write the table there")
+    parser.add_argument("--examples", action="store_true", help="time examples/rules instead")
     options = parser.parse_args()
+    if options.examples:
+        return examples(options.windrow)
     peers = {"clingo": clingo_peer, "nemo": nemo_peer, "pyDatalog": pydatalog_peer}
     slow = set()
     lines = ["| rules | graph | tuples | windrow ms | " + " | ".join(f"{p} ms" for p in peers) + " |",

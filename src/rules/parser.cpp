@@ -1,5 +1,6 @@
 // Tokens to statements, by recursive descent. Every error names the line, the column, what was found and what could
-// stand there. Nesting is limited, so that no text can exhaust the stack.
+// stand there. Nesting and the length of a statement are limited, so that no text can exhaust the stack or the
+// patience.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@ namespace wr::rules {
 namespace {
 
 constexpr int kDeepest = 200;
+constexpr int kMostParts = 1000;  // `a + b + c + ...` is a tree as deep as it is long
 using Kind = Token::Kind;
 
 bool is_variable(const std::string& name) {
@@ -108,6 +110,7 @@ class Parser {
 
   // ---- statements ----
   Statement statement() {
+    parts_ = 0;
     Statement s;
     s.place = peek().place;
     if (accept("@"))
@@ -410,6 +413,7 @@ class Parser {
     const Nested nested(*this);
     Formula f;
     f.place = peek().place;
+    count(f.place);
     if (is_word("not")) return negated(f);
     if ((is_word("exists") || is_word("forall") || is_word("count")) && is("(", 1)) return quantified(f);
     if (accept("(")) {
@@ -475,7 +479,16 @@ class Parser {
     }
     return left;
   }
-  static Expr pair(Expr::Kind kind, Place place, Expr a, Expr b) {
+  /// One more literal or operator of this statement.
+  void count(Place place) {
+    if (++parts_ > kMostParts)
+      fail_at(file_, place,
+              fmt::format("more than {} literals and operators in one statement; give parts of it names by rules or "
+                          "equations of their own",
+                          kMostParts));
+  }
+  Expr pair(Expr::Kind kind, Place place, Expr a, Expr b) {
+    count(place);
     Expr e;
     e.kind = kind;
     e.place = place;
@@ -572,6 +585,7 @@ class Parser {
   std::vector<Token> tokens_;
   std::size_t at_ = 0;
   int depth_ = 0;
+  int parts_ = 0;
 };
 
 }  // namespace

@@ -1,0 +1,143 @@
+// The program `windrow rules`: what its commands print, write and return.
+#include <sys/wait.h>
+
+#include <cstdlib>
+
+#include "temporary_files.h"
+#include "windrow/data.h"
+#include "windrow/rules.h"
+
+#ifdef WINDROW_PROGRAM
+namespace wr::rules {
+namespace {
+
+constexpr const char* kKin =
+    "Parent(Ann, Bob).\nParent(Bob, Eve).\nAncestor(x, y) :- Parent(x, y).\n"
+    "Ancestor(x, z) :- Parent(x, y), Ancestor(y, z).\n?- Ancestor(Ann, y).\n";
+
+class RulesProgram : public testing::Test {
+ protected:
+  struct Said {
+    int code;
+    std::string out, error;
+  };
+  void SetUp() override { write_text(kin_, kKin); }
+  /// `windrow rules WORDS`, as a shell would start it.
+  Said rules(const std::string& words, const std::string& input = "") {
+    write_text(folder_ / "in", input);
+    const std::string command =
+        "cd " + (folder_ / "") + " && " + WINDROW_PROGRAM + " rules " + words + " < in > out 2> error";
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(folder_ / "out"), read_text(folder_ / "error")};
+  }
+  TemporaryFolder folder_;
+  std::string kin_ = folder_ / "kin.wr";
+};
+
+TEST_F(RulesProgram, RunsAsTableTsvAndJson) {
+  const Said table = rules("run kin.wr"), tsv = rules("run kin.wr --format tsv"),
+             json = rules("run kin.wr --format json");
+  EXPECT_EQ(table.code, 0) << table.error;
+  EXPECT_EQ(table.out, "?- Ancestor(Ann, y).\ny\nBob\nEve\n2 answers\n");
+  EXPECT_EQ(tsv.out, "y\nBob\nEve\n");
+  EXPECT_EQ(json.out, "{\"query\":\"Ancestor(Ann, y)\",\"columns\":[\"y\"],\"rows\":[[\"Bob\"],[\"Eve\"]]}\n");
+}
+
+TEST_F(RulesProgram, WritesRelationsAndKeepsNotesOutOfOutputForPrograms) {
+  const Said said =
+      rules("run kin.wr --format json --write Ancestor=a.tsv --write Ancestor=a.json --write Ancestor=a.npy");
+  EXPECT_EQ(said.code, 0) << said.error;
+  EXPECT_EQ(said.out, "{\"query\":\"Ancestor(Ann, y)\",\"columns\":[\"y\"],\"rows\":[[\"Bob\"],[\"Eve\"]]}\n");
+  EXPECT_EQ(said.error, "wrote a.tsv\nwrote a.json\nwrote a.npy\n");
+  EXPECT_EQ(read_text(folder_ / "a.tsv"), "x1\tx2\nAnn\tBob\nAnn\tEve\nBob\tEve\n");
+  EXPECT_EQ(read_text(folder_ / "a.json"),
+            "{\"query\":\"Ancestor(x1, x2)\",\"columns\":[\"x1\",\"x2\"],\"rows\":[[\"Ann\",\"Bob\"],[\"Ann\",\"Eve\"],"
+            "[\"Bob\",\"Eve\"]]}\n");
+  const Array npy = data::read_npy(folder_ / "a.npy");
+  EXPECT_EQ(npy.dtype(), DType::boolean);
+  EXPECT_TRUE(identical(npy.astype(DType::f32), Array::from<float>({{0, 1, 1}, {0, 0, 1}, {0, 0, 0}})));
+}
+
+TEST_F(RulesProgram, ReadsDataAndSemantics) {
+  write_text(folder_ / "road.wr", "domain City.\nrel Road(City, City) input.\nWay(x, z) :- Road(x, y), Road(y, z).\n");
+  write_text(folder_ / "roads.tsv", "Rome\tOslo\nOslo\tBern\n");
+  const Said said = rules("query road.wr 'Way(Rome, z)' --data Road=roads.tsv --format tsv");
+  EXPECT_EQ(said.out, "z\nBern\n") << said.error;
+  const Said wrong = rules("query road.wr 'Way(Rome, z)' --data Road=roads.tsv --semantics fuzzy");
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_EQ(wrong.error,
+            "windrow: --semantics 'fuzzy': expected boolean, product, godel, lukasiewicz, sum, maxprod, minplus or "
+            "ltn\n");
+  EXPECT_EQ(rules("run road.wr --data Road").error,
+            "windrow: --data 'Road': expected NAME=FILE, such as Parent=parents.tsv\n");
+}
+
+TEST_F(RulesProgram, AnswersQueries) {
+  EXPECT_EQ(rules("query kin.wr 'Ancestor(x, Eve)' --format tsv").out, "x\nAnn\nBob\n");
+  EXPECT_EQ(rules("query kin.wr 'Ancestor(Ann, Eve)'").out, "yes\n");
+  EXPECT_EQ(rules("query kin.wr 'Ancestor(Eve, y)'").out, "y\n0 answers\n");
+  const Said wrong = rules("query kin.wr 'Ancestor(x, Evee)'");
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_EQ(wrong.out, "");
+  EXPECT_EQ(wrong.error, "windrow: query: unknown constant Evee; did you mean Eve?\n");
+}
+
+TEST_F(RulesProgram, Explains) {
+  EXPECT_EQ(rules("explain kin.wr 'Ancestor(Ann, Eve)'").out,
+            "Ancestor(Ann, Eve)\n"
+            "  by Ancestor(x, z) :- Parent(x, y), Ancestor(y, z).   line 4, y = Bob\n"
+            "  Parent(Ann, Bob)   fact, line 1\n"
+            "  Ancestor(Bob, Eve)\n"
+            "    by Ancestor(x, y) :- Parent(x, y).   line 3\n"
+            "    Parent(Bob, Eve)   fact, line 2\n");
+  EXPECT_EQ(rules("explain kin.wr 'Ancestor(Eve, Ann)'").out, "Ancestor(Eve, Ann) does not hold: no rule derives it\n");
+}
+
+TEST_F(RulesProgram, Checks) {
+  EXPECT_EQ(rules("check kin.wr").out, "kin.wr: 2 relations and tensors, boolean semantics: no mistakes found\n");
+  write_text(folder_ / "bad.wr", "P(A).\nQ(x, z) :- P(x).\n");
+  const Said bad = rules("check bad.wr");
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_EQ(bad.error, "windrow: bad.wr:2:6: variable 'z' of the head stands in no positive literal of the body\n");
+  EXPECT_EQ(rules("check missing.wr").code, 1);
+  EXPECT_EQ(rules("check").code, 2);
+  EXPECT_EQ(rules("run kin.wr --format xml").code, 2);
+}
+
+TEST_F(RulesProgram, FormatsToTheScreenOrInPlace) {
+  write_text(folder_ / "wide.wr", "P( A ).Q(x):-P(x) .\n");
+  EXPECT_EQ(rules("fmt wide.wr").out, "P(A).\nQ(x) :- P(x).\n");
+  EXPECT_EQ(read_text(folder_ / "wide.wr"), "P( A ).Q(x):-P(x) .\n");
+  const Said said = rules("fmt wide.wr --write");
+  EXPECT_EQ(said.code, 0) << said.error;
+  EXPECT_EQ(said.out, "");
+  EXPECT_EQ(read_text(folder_ / "wide.wr"), "P(A).\nQ(x) :- P(x).\n");
+}
+
+TEST_F(RulesProgram, TrainsSavesAndRestores) {
+  write_text(folder_ / "w.wr",
+             "domain D = 3.\ntensor W[D] learn.\nLoss = sum(i: square(W[i] - i)).\n@minimize Loss(lr=0.1, steps=300).\n"
+             "Big[i] = step(W[i] - 1.5).\nBig[i]?\n");
+  const Said trained = rules("train w.wr --save w.safetensors");
+  EXPECT_EQ(trained.code, 0) << trained.error;
+  EXPECT_NE(trained.out.find("wrote w.safetensors\n"), std::string::npos) << trained.out;
+  EXPECT_EQ(rules("run w.wr --restore w.safetensors --format tsv").out, "i\tvalue\n2\t1\n");
+  const Said nothing = rules("train kin.wr");
+  EXPECT_EQ(nothing.code, 1);
+  EXPECT_EQ(nothing.error,
+            "windrow: kin.wr: nothing says what to minimise; add @minimize Loss(lr=0.01, steps=1000).\n");
+}
+
+TEST_F(RulesProgram, EntersStatementsOneAfterTheOther) {
+  const Said said = rules("repl", "P(A).\nQ(x) :-\n  P(x).\n?- Q(x).\nQ(x, y).\n:explain Q(A)\n:list\n:quit\nP(B).\n");
+  EXPECT_EQ(said.code, 0) << said.error;
+  EXPECT_EQ(said.out,
+            "x\nA\n1 answer\n"
+            "input:4:1: Q has 1 arguments (line 2), 2 here\n"
+            "Q(A)\n  by Q(x) :- P(x).   line 2\n  P(A)   fact, line 1\n"
+            "P(A).\nQ(x) :-\n  P(x).\n");
+}
+
+}  // namespace
+}  // namespace wr::rules
+#endif
