@@ -217,6 +217,18 @@ TEST(TableUpdate, HoldsNoTableALane) {
   EXPECT_LT(step.facts().peak_bytes(), sizeof(float) * kEntries * kWidth);
 }
 
+TEST(TableUpdate, WalksOverATableInOneStripALane) {
+  optim::SparseAdam adam;
+  const State a(Array::ones({100000, 8}), "a"), b(Array::ones({100000, 8}), "b");
+  const Step step = compile(
+      CompileOptions{.lanes = 2},
+      [&](const Tensor& i) {
+        adam.minimize(sum(gather(a, i) * gather(b, i)), {a, b});
+      },
+      i32(8));
+  EXPECT_NE(step.describe().find("100000 rows in 2 strips"), std::string::npos) << step.describe();
+}
+
 TEST(TableUpdate, IsWhatTheWholeGradientWouldMake) {
   // The second step reads the gradient a second time, so that it is made whole.
   for (const int lanes : {1, 2}) {

@@ -46,6 +46,7 @@ RegionCost::RegionCost(const Schedule& s, const Region& region, const Machine& m
   // Long regions of gates, rows of whole pictures and sweeps use memory again and again; for others all they make is
   // near enough what they need.
   const bool large_rows = made_row_ > 0.1 * static_cast<double>(machine.l2);
+  if (in_place_ == calls_) return;  // nothing stands in the strips
   live_row_ = most_rows_ > 0 || large_rows || only_sweeps() ? live_bytes(s, region) : made_row_;
 }
 
@@ -56,6 +57,7 @@ void RegionCost::add(const Schedule& s, const Region& region, const Member& m) {
   const double bytes = bytes_of(g, m.node);
   const Placement& place = s.place[static_cast<std::size_t>(m.node)];
   calls_ += n.op == Op::result ? 0 : 1;
+  in_place_ += n.op != Op::result && ir::definition(n.op).traits.in_place ? 1 : 0;
   if (m.cut.is_total()) {
     add_weight(g, m.node);
     ends_ns_ += machine_.call_ns + bytes / machine_.gbs_l1;  // somebody sums the lanes' parts

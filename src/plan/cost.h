@@ -48,6 +48,7 @@ class RegionCost {
   double weight_bytes_ = 0;  // whole operands read again by every strip, and totals
   double weights_ = 0;       // their elements
   double calls_ = 0;         // kernels a strip
+  double in_place_ = 0;      // of them, those that walk over a table row by row and leave nothing for others
   double ends_ns_ = 0;       // after the last strip
   std::vector<Far> far_;
   std::vector<std::pair<int, Cut>> known_far_;  // node and how it is cut

@@ -13,11 +13,16 @@
 #include "base/thread_team.h"
 #include "base/ticks.h"
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 namespace wr::cpu {
 namespace {
 
 // Lanes' memory is kept this far apart, so that no prefetch of one lane takes a line another lane writes.
 constexpr std::size_t kApart = 4096;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 std::size_t rounded(std::size_t bytes) { return (bytes + kApart - 1) / kApart * kApart; }
 
@@ -43,9 +48,15 @@ void Executor::Free::operator()(void* p) const { std::free(p); }
 
 Executor::Memory Executor::allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
-  bytes = rounded(bytes);
-  Memory memory(static_cast<char*>(std::aligned_alloc(kApart, bytes)));
+  // Large ones in huge pages: hundreds of times fewer to be touched here, and fewer addresses to look up in a run.
+  const bool huge = bytes >= 2 * kHugePage;
+  const std::size_t unit = huge ? kHugePage : kApart;
+  bytes = (bytes + unit - 1) / unit * unit;
+  Memory memory(static_cast<char*>(std::aligned_alloc(unit, bytes)));
   if (!memory) throw std::bad_alloc();
+#if defined(__linux__)
+  if (huge) madvise(memory.get(), bytes, MADV_HUGEPAGE);
+#endif
   std::memset(memory.get(), 0, bytes);  // touch the pages now, not in the first run
   return memory;
 }
