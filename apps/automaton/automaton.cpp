@@ -212,15 +212,13 @@ bool AutomatonRun::is_hopeless() const {
   const std::int64_t made = done_ - begun_;
   if (settings_.attempt == 0 || made < settings_.attempt) return false;
   if (last_hard_ > kClose) return true;
-  // The hard loss jumps about while the soft one still falls steadily: a run is given up when neither comes down.
-  LossPoint lately{0, 1, 1}, before{0, 1, 1};
+  double lately = 1, before = 1;  // the least hard loss
   for (const LossPoint& p : history_)
     if (p.update > begun_) {
-      LossPoint& least = p.update > done_ - settings_.attempt / 3 ? lately : before;
-      least.soft = std::min(least.soft, p.soft);
-      least.hard = std::min(least.hard, p.hard);
+      double& least = p.update > done_ - settings_.attempt / 3 ? lately : before;
+      least = std::min(least, p.hard);
     }
-  return lately.hard > 0.9 * before.hard && lately.soft > 0.9 * before.soft;
+  return lately > 0.9 * before;
 }
 
 /// Another wiring, new logits: whether a run succeeds depends on both.
