@@ -6,7 +6,6 @@
 #include <chrono>
 
 #include "apps/automaton/show.h"
-#include "apps/common/metadata.h"
 #include "apps/common/text.h"
 #include "apps/common/times.h"
 #include "base/json.h"
@@ -152,14 +151,11 @@ int stop_early(const AutomatonRun& run, const Options& o) {
 
 /// One run; saves as it goes. Returns an exit code that is not 0 where the program is to end.
 int train_one(const AutomatonSettings& settings, const Options& o, const Budget& budget, Outcome& outcome) {
-  int lanes = 0;
-  if (!o.resume.empty()) {
-    const auto m = read_safetensors_header(o.resume).metadata;
-    lanes = static_cast<int>(MetadataReader(m, o.resume).whole("lanes", 1, 256));
-  }
-  AutomatonRun run(settings, o.threads, lanes);
+  const Resumed from = resumed(o.resume);
+  AutomatonRun run(settings, o.threads, from.plan);
   if (!o.resume.empty()) run.load(o.resume);
   if (!o.json) print_start(run, o);
+  warn_of(from, o.resume);
   Printer printer(o.json);
   AutomatonWatch watch;
   watch.stop = [&] { return interrupted() || budget.is_over(); };

@@ -196,10 +196,11 @@ int train(CubeOptions o) {
   if (o.save.empty()) o.save = o.resume;
   check_outputs({{"--save", o.save}, {"--save", best_name(o.save)}, {"--report", o.report}});
   check_outputs({{"--report", o.report}}, {{"--resume", o.resume}});
-  const int lanes = o.resume.empty() ? 0 : cube_lanes_of(read_safetensors_header(o.resume).metadata, o.resume);
-  CubeRun run(settings, o.threads, lanes);
+  const Resumed from = resumed(o.resume);
+  CubeRun run(settings, o.threads, from.plan);
   if (!o.resume.empty()) run.load(o.resume);
   if (!o.json) print_start(run, o);
+  warn_of(from, o.resume);
   CubePrinter printer(o.json, run.learner());
   const Interruptible guard;
   const Budget budget(o.seconds);

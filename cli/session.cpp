@@ -123,6 +123,10 @@ bool colours() {
   return isatty(STDOUT_FILENO) != 0 && (no == nullptr || *no == '\0');
 }
 
+void warn_of(const apps::Resumed& from, const std::string& file) {
+  if (!from.difference.empty()) fmt::print(stderr, "windrow: {}: {}\n", file, from.difference);
+}
+
 std::vector<std::pair<std::string, std::string>> machine_rows(int threads) {
   const Host& m = host();
   return {{"processor", m.cpu},

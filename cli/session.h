@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/common/planned_for.h"
 #include "windrow/files.h"
 
 namespace wr::cli {
@@ -58,6 +59,9 @@ void check_outputs(std::initializer_list<Output> outputs, std::initializer_list<
 
 /// Whether text on the terminal may have colours: it is one, and NO_COLOR (no-color.org) is not set.
 bool colours();
+
+/// Says so where a run that goes on from a file is not bit for bit the uninterrupted one.
+void warn_of(const apps::Resumed& from, const std::string& file);
 
 std::vector<std::pair<std::string, std::string>> machine_rows(int threads);
 

@@ -138,11 +138,12 @@ int train(TrainOptions o) {
   if (o.save.empty()) o.save = o.resume;
   check_outputs({{"--save", o.save}, {"--save", best_name(o.save)}, {"--report", o.report}});
   check_outputs({{"--report", o.report}}, {{"--resume", o.resume}});
-  const int lanes = o.resume.empty() ? 0 : lanes_of(read_safetensors_header(o.resume).metadata, o.resume);
-  TrainingRun run(settings, read_images(settings.data), o.threads, lanes);
+  const Resumed from = resumed(o.resume);
+  TrainingRun run(settings, read_images(settings.data), o.threads, from.plan);
   if (!o.resume.empty()) run.load(o.resume, o.given.contains("lr") ? std::optional<double>(settings.lr) : std::nullopt);
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   if (!o.json) print_start(run, o);
+  warn_of(from, o.resume);
   std::fflush(stdout);
   ProgressPrinter printer(o.json ? Form::json : terminal ? Form::line : Form::plain, settings.epochs);
   const Interruptible guard;

@@ -28,7 +28,9 @@ int main(int argc, char** argv) try {
                        Dropout(0.2),
                        Dense(7 * 7 * 32, 10)};
 
-  data::Loader loader(some, {.batch = 64, .example = {28, 28, 1}, .augment = {.shift = 1}});
+  // The last batch of an epoch is a short one: the steps take any number of images.
+  const auto keep = data::LoaderOptions::Rest::keep;
+  data::Loader loader(some, {.batch = 64, .rest = keep, .example = {28, 28, 1}, .augment = {.shift = 1}});
   const double steps = double(loader.batches_per_epoch()) * epochs;
   optim::AdamW adam({.lr = 4e-3, .weight_decay = 1e-2, .schedule = optim::schedule::one_cycle(steps)});
   auto train = compile(
@@ -37,9 +39,9 @@ int main(int argc, char** argv) try {
         adam.minimize(loss, net.parameters());
         return loss;
       },
-      f32(64, 28, 28, 1), i32(64));
+      f32(any, 28, 28, 1), i32(any));
   // The same parameters, used otherwise: no dropout, running statistics.
-  auto classify = compile([&](Tensor image) { return argmax(net(image, Mode::eval), 1); }, f32(100, 28, 28, 1));
+  auto classify = compile([&](Tensor image) { return argmax(net(image, Mode::eval), 1); }, f32(any, 28, 28, 1));
 
   std::printf("%s, %lld images\n", some.name.c_str(), static_cast<long long>(some.count()));
   for (int epoch = 1; epoch <= epochs; ++epoch) {
@@ -49,7 +51,7 @@ int main(int argc, char** argv) try {
   }
 
   double hits = 0;
-  data::Loader tests(set.test, {.batch = 100, .shuffle = false, .example = {28, 28, 1}});
+  data::Loader tests(set.test, {.batch = 96, .shuffle = false, .rest = keep, .example = {28, 28, 1}});
   for (auto& [image, label] : tests) hits += double{sum(cast(eq(classify(image)[0], label), DType::f32)).item<float>()};
   const double accuracy = hits / double(set.test.count());
   std::printf("%.1f %% of %lld test images are right\n", 100 * accuracy, static_cast<long long>(set.test.count()));

@@ -24,10 +24,10 @@ int main(int argc, char** argv) try {
         adam.minimize(loss, net.parameters());
         return loss;
       },
-      wr::f32(32, 3), wr::f32(32, 1));
+      wr::f32(wr::any, 3), wr::f32(wr::any, 1));  // any number of cars: the last batch of an epoch is a short one
   auto predict = wr::compile([&](wr::Tensor x) { return net(x, wr::nn::Mode::eval); }, wr::f32(1, 3));
 
-  wr::data::Loader loader(cars.train, {.batch = 32});
+  wr::data::Loader loader(cars.train, {.batch = 32, .rest = wr::data::LoaderOptions::Rest::keep});
   for (int epoch = 1; epoch <= 200; ++epoch) {
     double sum = 0;
     for (auto& [x, y] : loader) sum += double{train(x, y)};

@@ -75,15 +75,15 @@ TEST(AutomatonRun, ResumesBitForBitBetweenSearches) {
   s.attempt = 20;
   s.finish = 2;
   s.tries = 150;
-  AutomatonRun whole(s, 2, 2);
+  AutomatonRun whole(s, 2, {.lanes = 2});
   EXPECT_EQ(whole.train({}), Outcome::not_exact);
   EXPECT_GE(whole.restarts(), 2);
   EXPECT_GE(whole.searches_done(), 2);
-  AutomatonRun first(s, 1, 2);
+  AutomatonRun first(s, 1, {.lanes = 2});
   first.train({.stop = [&] { return first.restarts() == 1 && first.searches_done() == 1; }, .update = {}, .look = {}});
   EXPECT_LT(first.updates_done(), 100);
   first.save(folder / "a.safetensors");
-  AutomatonRun second(s, 1, 2);
+  AutomatonRun second(s, 1, {.lanes = 2});
   second.load(folder / "a.safetensors");
   EXPECT_EQ(second.train({}), Outcome::not_exact);
   EXPECT_EQ(parameters_of(second), parameters_of(whole));
@@ -99,13 +99,13 @@ TEST(AutomatonRun, ResumesBitForBit) {
     s.polish = 3;
     s.tries = 20;
     s.solved = 1;
-    AutomatonRun whole(s, 2, 2);
+    AutomatonRun whole(s, 2, {.lanes = 2});
     whole.train({});
-    AutomatonRun first(s, 1, 2);
+    AutomatonRun first(s, 1, {.lanes = 2});
     EXPECT_EQ(first.train({.stop = [&] { return first.updates_done() == 5; }, .update = {}, .look = {}}),
               Outcome::stopped);
     first.save(folder / "a.safetensors");
-    AutomatonRun second(s, 1, 2);
+    AutomatonRun second(s, 1, {.lanes = 2});
     second.load(folder / "a.safetensors");
     EXPECT_EQ(second.updates_done(), 5);
     second.train({});
@@ -119,7 +119,7 @@ TEST(AutomatonRun, ResumesBitForBit) {
 
 void expect_exam_counts_as_the_network(const AutomatonSettings& s, std::int64_t grids) {
   const AutomatonTask task(s);
-  const AutomatonRun run(s, 1, 1);
+  const AutomatonRun run(s, 1, {.lanes = 1});
   const auto batch = task.batch(5, grids);
   Tensor state(batch.start);
   for (std::int64_t i = 0; i < s.steps; ++i)
@@ -148,14 +148,14 @@ TEST(AutomatonRun, AccumulatedBatchesAreOneLargeOne) {
   s.updates = 3;
   s.batch = 1;
   s.accumulate = 3;
-  AutomatonRun parts(s, 1, 1);
+  AutomatonRun parts(s, 1, {.lanes = 1});
   parts.train({});
   s.batch = 3;
   s.accumulate = 1;
-  AutomatonRun whole(s, 1, 1);
+  AutomatonRun whole(s, 1, {.lanes = 1});
   whole.train({});
   s.memory = "keep";
-  AutomatonRun kept(s, 1, 1);
+  AutomatonRun kept(s, 1, {.lanes = 1});
   kept.train({});
   const auto a = parameters_of(parts), b = parameters_of(whole), c = parameters_of(kept);
   ASSERT_EQ(a.size(), b.size());
@@ -164,7 +164,7 @@ TEST(AutomatonRun, AccumulatedBatchesAreOneLargeOne) {
     EXPECT_NEAR(c[i], b[i], 1e-5);
   }
   s.batch = 1;
-  AutomatonRun single(s, 1, 1);
+  AutomatonRun single(s, 1, {.lanes = 1});
   EXPECT_NE(parameters_of(single), b) << "nothing was trained";
 }
 
@@ -173,7 +173,7 @@ TEST(AutomatonRun, RefusesFilesThatAreNotItsOwn) {
   write_safetensors(folder / "x.safetensors", {{"w", Array::zeros({2})}}, {{"windrow.app", "fashion"}});
   EXPECT_ERROR(load_automaton(folder / "x.safetensors"), "windrow.app = fashion");
   AutomatonSettings s = small_settings();
-  AutomatonRun run(s, 1, 1);
+  AutomatonRun run(s, 1, {.lanes = 1});
   run.save(folder / "a.safetensors");
   Safetensors file = read_safetensors(folder / "a.safetensors");
   file.metadata["so_far"] = "1 2 three";

@@ -185,15 +185,15 @@ TEST_P(CubeResume, EndsWithTheBitsOfAnUninterruptedRun) {
   CubeSettings s = tiny(GetParam());
   s.environments = 2;
   const std::string whole = temporary("whole"), part = temporary("part"), rest = temporary("rest");
-  CubeRun run(s, 1, 2);
+  CubeRun run(s, 1, {.lanes = 2});
   ASSERT_TRUE(run.train({}));
   run.save(whole);
-  CubeRun first(s, 1, 2);
+  CubeRun first(s, 1, {.lanes = 2});
   CubeWatch watch;
   watch.stop = [&] { return first.learner().updates() >= 33; };  // in the middle of an episode, between two points
   ASSERT_FALSE(first.train(watch));
   first.save(part);
-  CubeRun second(s, 2, 2);  // on another number of threads
+  CubeRun second(s, 2, {.lanes = 2});  // on another number of threads
   second.load(part);
   EXPECT_EQ(second.learner().done(), first.learner().done());
   ASSERT_TRUE(second.train({}));
@@ -254,7 +254,7 @@ TEST(CubeResume, RefusesWhatIsNoCheckpointOfTheCube) {
   write_safetensors(path, {{"x", Array::zeros({2})}}, {{"windrow.app", "fashion"}});
   EXPECT_NE(message_of([&] { load_cube(path); }).find("windrow.app = fashion"), std::string::npos);
   const CubeSettings s = tiny("dqn");
-  CubeRun run(s, 1, 1);
+  CubeRun run(s, 1, {.lanes = 1});
   CubeWatch watch;
   watch.stop = [&] { return run.learner().updates() >= 5; };
   run.train(watch);
@@ -295,7 +295,7 @@ TEST(CubeReport, ShowsACubeAndARun) {
   EXPECT_EQ(lines[0], "    U F ");
   EXPECT_EQ(lines[2], "L L F D R R U B ");
   EXPECT_NE(cube_lines(cube, true)[0].find("\x1b["), std::string::npos);
-  CubeRun run(tiny("dqn"), 1, 1);
+  CubeRun run(tiny("dqn"), 1, {.lanes = 1});
   ASSERT_TRUE(run.train({}));
   const std::string html = report_html({run, census(run.everything(), cube_distances(), 20, 1), {{"machine", "<x>"}}});
   for (const char* part : {"Greedy solutions", "by distance", "episodes a minute", "&lt;x&gt;", "</html>"})

@@ -105,7 +105,7 @@ TEST(Fashion, AResumedRunIsTheUninterruptedOne) {
     }
     const Metadata metadata = read_safetensors_header(part).metadata;
     TrainingRun second(settings_of(metadata, part), few_digits(), 1,
-                       lanes_of(metadata, part));  // on one thread: the same bits
+                       resumed(metadata, part).plan);  // on one thread: the same bits
     second.load(part);
     EXPECT_EQ(second.steps_done(), stop);
     ASSERT_TRUE(second.train({}));
@@ -117,6 +117,43 @@ TEST(Fashion, AResumedRunIsTheUninterruptedOne) {
       EXPECT_EQ(second.history()[i].validation_accuracy, uninterrupted.history()[i].validation_accuracy);
     }
   }
+}
+
+// A checkpoint says what its plans were made for, so that a run goes on with the same bits on another machine.
+TEST(Fashion, AResumedRunIsPlannedForTheMachineOfItsCheckpoint) {
+  const std::string whole = temporary("elsewhere"), part = temporary("elsewhere_part");
+  const PlannedFor elsewhere{.machine = "pi4"};
+  TrainingRun uninterrupted(small("mlp"), few_digits(), 2, elsewhere);
+  ASSERT_TRUE(uninterrupted.train({}));
+  uninterrupted.save(whole);
+  TrainingRun first(small("mlp"), few_digits(), 2, elsewhere);
+  ASSERT_FALSE(first.train(stop_after(first, 3)));
+  first.save(part);
+  const Resumed from = resumed(part);
+  EXPECT_NE(from.plan.machine.find("Raspberry Pi 4"), std::string::npos) << from.plan.machine;
+  EXPECT_EQ(from.plan.simd, simd_targets().back());
+  EXPECT_EQ(from.difference, "");
+  TrainingRun second(small("mlp"), few_digits(), 1, from.plan);
+  second.load(part);
+  EXPECT_EQ(planned_for(second.step()).machine, from.plan.machine);
+  ASSERT_TRUE(second.train({}));
+  second.save(part);
+  expect_same_states(whole, part);
+}
+
+TEST(Fashion, ACheckpointOfAnotherTargetIsSaidNotToGoOnBitForBit) {
+  const std::string file = temporary("target");
+  TrainingRun(small("mlp"), few_digits(), 1).save(file);
+  Metadata metadata = read_safetensors_header(file).metadata;
+  metadata["simd"] = "mmx\n";
+  const Resumed other = resumed(metadata, file);
+  EXPECT_EQ(other.difference.substr(0, 28), "it was trained with mmx?, th") << other.difference;
+  EXPECT_EQ(other.plan.lanes, 0);
+  EXPECT_EQ(other.plan.machine, "");
+  metadata.erase("simd");
+  EXPECT_NE(resumed(metadata, file).difference.find("does not say for which machine"), std::string::npos);
+  metadata["lanes"] = "0";
+  EXPECT_NE(message_of([&] { resumed(metadata, file); }).find("lanes"), std::string::npos);
 }
 
 TEST(Fashion, ATrainedNetIsReadBack) {

@@ -57,54 +57,54 @@ bool may_use(const std::string& folder, const std::string& used) {
   return place(used) < place(folder);
 }
 
-TEST(Layers, AFolderUsesOnlyWhatStandsBeforeIt) {
-  std::size_t checked = 0;
-  for (const Include& i : includes_under("src")) {
+using Complaints = std::vector<std::string>;
+using Includes = std::vector<Include>;
+
+std::string complaint(const Include& i) {
+  return i.from + " includes " + (i.quoted ? "\"" + i.what + "\"" : "<" + i.what + ">");
+}
+
+std::string after(const std::string& path, const std::string& prefix) { return path.substr(prefix.size()); }
+
+Complaints against_the_pipeline(const Includes& all) {
+  Complaints found;
+  for (const Include& i : all) {
     if (!i.quoted || i.what.starts_with("windrow/")) continue;
-    const std::string own = first_folder(i.from.substr(std::string("src/").size()));
-    const std::string used = first_folder(i.what);
-    ASSERT_TRUE(kLibraries.contains(own) || std::count(kPipeline.begin(), kPipeline.end(), own) == 1)
-        << i.from << ": the folder src/" << own << " has no place in the pipeline yet";
-    ++checked;
-    if (used.empty() || used == own) continue;  // "buffer.h" is the file's neighbour
-    EXPECT_TRUE(may_use(own, used)) << i.from << " includes " << i.what;
+    const std::string own = first_folder(after(i.from, "src/")), used = first_folder(i.what);
+    if (!kLibraries.contains(own) && std::count(kPipeline.begin(), kPipeline.end(), own) == 0)
+      found.push_back(i.from + ": the folder src/" + own + " has no place in the pipeline yet");
+    else if (!used.empty() && used != own && !may_use(own, used))  // "buffer.h" is the file's neighbour
+      found.push_back(complaint(i));
   }
-  EXPECT_GT(checked, 100u) << "the sources were not found";
+  return found;
 }
 
-TEST(Layers, PublicHeadersIncludePublicHeadersOnly) {
-  for (const Include& i : includes_under("include")) {
-    if (i.quoted) {
-      EXPECT_TRUE(i.what.starts_with("windrow/")) << i.from << " includes " << i.what;
-    } else {
-      EXPECT_EQ(i.what.find('/'), std::string::npos) << i.from << " includes <" << i.what << ">";
-    }
+Complaints against_public_headers(const Includes& all) {
+  Complaints found;
+  for (const Include& i : all)
+    if (i.quoted ? !i.what.starts_with("windrow/") : i.what.find('/') != std::string::npos)
+      found.push_back(complaint(i));
+  return found;
+}
+
+/// Apps and examples use the public headers, an app itself and what is common to apps.
+Complaints against_apps(const Includes& all) {
+  Complaints found;
+  for (const Include& i : all) {
+    if (!i.quoted || i.what.starts_with("windrow/")) continue;
+    const std::string used = i.what.starts_with("apps/") ? first_folder(after(i.what, "apps/")) : "";
+    const std::string own = i.from.starts_with("apps/") ? first_folder(after(i.from, "apps/")) : "no app";
+    if (used != own && used != "common") found.push_back(complaint(i));
   }
+  return found;
 }
 
-TEST(Layers, AppsAndExamplesUseThePublicHeaders) {
-  for (const char* folder : {"apps", "examples"})
-    for (const Include& i : includes_under(folder)) {
-      if (!i.quoted) continue;
-      EXPECT_TRUE(i.what.starts_with("windrow/") || i.what.starts_with("apps/")) << i.from << " includes " << i.what;
-    }
-}
-
-TEST(Layers, AnAppUsesItselfAndWhatIsCommon) {
-  for (const Include& i : includes_under("apps")) {
-    if (!i.what.starts_with("apps/")) continue;
-    const std::string own = first_folder(i.from.substr(std::string("apps/").size()));
-    const std::string used = first_folder(i.what.substr(std::string("apps/").size()));
-    EXPECT_TRUE(used == own || used == "common") << i.from << " includes " << i.what;
-  }
-}
-
-TEST(Layers, ThirdPartyLibrariesStayBehindTheirFiles) {
+Complaints against_wrapping(const Includes& all) {
   struct Wrapped {
     const char* include;  // how its headers begin
     std::vector<std::string> by;
   };
-  const std::vector<Wrapped> libraries{
+  static const std::vector<Wrapped> libraries{
       {"CLI/", {"cli/options.cpp"}},
       {"nlohmann/", {"src/base/json.cpp"}},
       {"libxsmm", {"src/backend/cpu/gemm_xsmm.cpp"}},
@@ -112,14 +112,54 @@ TEST(Layers, ThirdPartyLibrariesStayBehindTheirFiles) {
        {"src/data/stream.cpp", "src/data/npz.cpp", "apps/common/pictures.cpp", "apps/common/read_picture.cpp"}},
       {"hwy/", {"src/backend/cpu/"}},
   };
+  Complaints found;
+  for (const Include& i : all)
+    for (const Wrapped& library : libraries) {
+      if (i.quoted || !i.what.starts_with(library.include)) continue;
+      const bool allowed = std::any_of(library.by.begin(), library.by.end(),
+                                       [&](const std::string& place) { return i.from.starts_with(place); });
+      if (!allowed) found.push_back(complaint(i));
+    }
+  return found;
+}
+
+TEST(Layers, AFolderUsesOnlyWhatStandsBeforeIt) {
+  const Includes all = includes_under("src");
+  EXPECT_GT(all.size(), 500u) << "the sources were not found";
+  EXPECT_EQ(against_the_pipeline(all), Complaints{});
+}
+
+TEST(Layers, PublicHeadersIncludePublicHeadersOnly) {
+  EXPECT_EQ(against_public_headers(includes_under("include")), Complaints{});
+}
+
+TEST(Layers, AppsAndExamplesUseThePublicHeaders) {
+  for (const char* folder : {"apps", "examples"}) EXPECT_EQ(against_apps(includes_under(folder)), Complaints{});
+}
+
+TEST(Layers, ThirdPartyLibrariesStayBehindTheirFiles) {
   for (const char* folder : {"include", "src", "cli", "bench", "apps", "examples"})
-    for (const Include& i : includes_under(folder))
-      for (const Wrapped& library : libraries) {
-        if (i.quoted || !i.what.starts_with(library.include)) continue;
-        const bool allowed = std::any_of(library.by.begin(), library.by.end(),
-                                         [&](const std::string& place) { return i.from.starts_with(place); });
-        EXPECT_TRUE(allowed) << i.from << " includes <" << i.what << ">";
-      }
+    EXPECT_EQ(against_wrapping(includes_under(folder)), Complaints{});
+}
+
+// Each rule sees what breaks it, and lets pass what does not.
+TEST(Layers, AViolationIsSeen) {
+  const auto seen = [](Complaints (*rule)(const Includes&), const Include& planted) { return rule({planted}).size(); };
+  EXPECT_EQ(seen(against_the_pipeline, {"src/ir/graph.cpp", "plan/schedule.h", true}), 1u);
+  EXPECT_EQ(seen(against_the_pipeline, {"src/plan/form.cpp", "ir/graph.h", true}), 0u);
+  EXPECT_EQ(seen(against_the_pipeline, {"src/nn/conv.cpp", "step/inside.h", true}), 1u);
+  EXPECT_EQ(seen(against_the_pipeline, {"src/rules/files.cpp", "base/file.h", true}), 0u);
+  EXPECT_EQ(seen(against_the_pipeline, {"src/misc/all.cpp", "base/file.h", true}), 1u);
+  EXPECT_EQ(seen(against_public_headers, {"include/windrow/step.h", "step/inside.h", true}), 1u);
+  EXPECT_EQ(seen(against_public_headers, {"include/windrow/step.h", "fmt/format.h", false}), 1u);
+  EXPECT_EQ(seen(against_public_headers, {"include/windrow/step.h", "vector", false}), 0u);
+  EXPECT_EQ(seen(against_apps, {"apps/cube/cube.cpp", "base/host.h", true}), 1u);
+  EXPECT_EQ(seen(against_apps, {"apps/cube/cube.cpp", "apps/fashion/fashion.h", true}), 1u);
+  EXPECT_EQ(seen(against_apps, {"apps/cube/cube.cpp", "apps/common/page.h", true}), 0u);
+  EXPECT_EQ(seen(against_apps, {"examples/mlp.cpp", "step/inside.h", true}), 1u);
+  EXPECT_EQ(seen(against_wrapping, {"cli/train.cpp", "CLI/CLI.hpp", false}), 1u);
+  EXPECT_EQ(seen(against_wrapping, {"src/plan/cost.cpp", "hwy/highway.h", false}), 1u);
+  EXPECT_EQ(seen(against_wrapping, {"src/backend/cpu/copy.cpp", "hwy/highway.h", false}), 0u);
 }
 
 }  // namespace

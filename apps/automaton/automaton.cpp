@@ -50,13 +50,13 @@ std::vector<LossPoint> history_of(const MetadataReader& file) {
 
 }  // namespace
 
-AutomatonRun::AutomatonRun(const AutomatonSettings& settings, int threads, int lanes)
+AutomatonRun::AutomatonRun(const AutomatonSettings& settings, int threads, const PlannedFor& plan)
     : settings_(settings),
       task_(settings),
       automaton_(options_of(settings, 0)),
       random_(settings.seed),
       threads_(threads),
-      lanes_(lanes),
+      plan_(plan),
       hardness_(settings.hard) {
   begin();
 }
@@ -145,7 +145,7 @@ void AutomatonRun::compile_steps() {
   specs.insert(specs.end(), 2, Spec{dtype, {}});  // how sharp and how hard
   const Recompute recompute = settings_.memory == "recompute" ? Recompute::yes : Recompute::no;
   const std::vector<State> parameters = automaton_.parameters();
-  CompileOptions options{settings_.task, threads_, lanes_};
+  CompileOptions options = compile_options(settings_.task, threads_, plan_);
   train_ = compile(
       [&](const std::vector<Tensor>& in) {
         const Tensor loss = rollout_loss(training_rule(in[2], in[3]), in[0], in[1], recompute);
@@ -158,7 +158,7 @@ void AutomatonRun::compile_steps() {
         return std::vector<Tensor>{loss};
       },
       specs, options);
-  options.lanes = lanes_ = train_.facts().lanes;
+  options.lanes = plan_.lanes = train_.facts().lanes;
   if (settings_.accumulate > 1)
     apply_ = compile(
         [&](const std::vector<Tensor>&) {
@@ -255,7 +255,7 @@ PolishExam::Slopes AutomatonRun::slopes() {
           const Tensor last = rollout(rule, logic::Mode::hard, in[0], Recompute::yes);
           return PolishExam::Slopes::trace(rule, slice(last, 0, 0, task_.target_channels()), in[1]);
         },
-        specs_of(task_.all_grids()), {settings_.task, threads_, lanes_});
+        specs_of(task_.all_grids()), compile_options(settings_.task, threads_, plan_));
   const auto all = task_.all();
   return PolishExam::Slopes((*slopes_)(all.start, all.target));
 }
@@ -347,7 +347,7 @@ void AutomatonRun::save(const std::string& path) const {
   Metadata m;
   for (const auto& [name, text] : to_texts(settings_)) m[name] = text;
   m["windrow.app"] = "automaton";
-  m["lanes"] = std::to_string(train_.facts().lanes);
+  write_plan(m, train_);
   m["done"] = std::to_string(done_);
   m["restarts"] = std::to_string(restarts_);
   m["so_far"] = fmt::format("{} {} {} {} {} {} {} {} {}", begun_, looks_, sharpness_, hardness_, recent_, last_hard_,

@@ -12,6 +12,7 @@
 
 #include "apps/automaton/polish.h"
 #include "apps/common/fields.h"
+#include "apps/common/planned_for.h"
 #include "windrow/checkpoint.h"
 #include "windrow/circuit.h"
 #include "windrow/logic.h"
@@ -113,7 +114,7 @@ enum class Outcome { exact, not_exact, stopped };
 
 class AutomatonRun {
  public:
-  AutomatonRun(const AutomatonSettings& settings, int threads, int lanes = 0);
+  AutomatonRun(const AutomatonSettings& settings, int threads, const PlannedFor& plan = {});
   void load(const std::string& path);
   void save(const std::string& path) const;
   /// Trains until the hard circuit is exact, the updates are used up, or the watch says stop.
@@ -162,7 +163,8 @@ class AutomatonRun {
   logic::Automaton automaton_;
   std::unique_ptr<optim::AdamW> adam_;
   Random random_;
-  int threads_, lanes_;
+  int threads_;
+  PlannedFor plan_;
   std::vector<State> sums_;  // of gradients, when they are accumulated
   Step train_, apply_, hard_;
   std::optional<Step> slopes_;  // made when it is needed

@@ -16,12 +16,9 @@ constexpr std::int64_t kJudged = 1024;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-CompileOptions compile_options(int threads, int lanes) { return {"cube", threads, lanes}; }
-
-std::unique_ptr<CubeLearner> make_learner(const CubeSettings& s, int threads, int lanes) {
+std::unique_ptr<CubeLearner> make_learner(const CubeSettings& s, const CompileOptions& options) {
   nn::seed(s.seed);
-  return s.method == "dqn" ? make_q_learner(s, compile_options(threads, lanes))
-                           : make_value_learner(s, compile_options(threads, lanes));
+  return s.method == "dqn" ? make_q_learner(s, options) : make_value_learner(s, options);
 }
 
 /// Q-learning: every state as far away as episodes begin. Values: some of every distance.
@@ -78,15 +75,10 @@ void set_states(const CheckpointStates& states, const Safetensors& file, const s
 
 }  // namespace
 
-int cube_lanes_of(const Metadata& metadata, const std::string& path) {
-  constexpr std::int64_t kMostLanes = 256;  // they share out memory; no machine of ours has so many cores
-  return static_cast<int>(MetadataReader(metadata, path).whole("lanes", 1, kMostLanes));
-}
-
-CubeRun::CubeRun(const CubeSettings& settings, int threads, int lanes)
+CubeRun::CubeRun(const CubeSettings& settings, int threads, const PlannedFor& plan)
     : settings_(settings),
-      learner_(make_learner(settings, threads, lanes)),
-      judge_(settings, learner_->net(), kJudged, compile_options(threads, lanes)),
+      learner_(make_learner(settings, compile_options("cube", threads, plan))),
+      judge_(settings, learner_->net(), kJudged, compile_options("cube", threads, plan)),
       watched_(states_to_watch(settings)) {}
 
 void CubeRun::add_point() {
@@ -133,7 +125,7 @@ void CubeRun::save(const std::string& path) const {
   Metadata m = s.texts;
   for (const auto& [name, text] : to_texts(settings_)) m[name] = text;
   m["windrow.app"] = "cube";
-  m["lanes"] = std::to_string(learner_->train_step().facts().lanes);
+  write_plan(m, learner_->train_step());
   m["seconds"] = fmt::format("{}", seconds_);
   m["history"] = print(history_);
   for (const auto& [name, state] : s.states.all()) s.arrays[name] = state.value();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/common/planned_for.h"
 #include "apps/cube/settings.h"
 #include "apps/cube/solver.h"
 #include "windrow/checkpoint.h"
@@ -69,8 +70,8 @@ std::unique_ptr<CubeLearner> make_q_learner(const CubeSettings& settings, const 
 
 class CubeRun {
  public:
-  /// lanes: of a checkpoint's plans, so that sums are cut as they were; 0: as the machine has it.
-  CubeRun(const CubeSettings& settings, int threads, int lanes = 0);
+  /// plan: a checkpoint's, so that sums are cut as they were.
+  CubeRun(const CubeSettings& settings, int threads, const PlannedFor& plan = {});
   void load(const std::string& path);
   void save(const std::string& path) const;
   /// True when all is done, false when the watch said stop.
@@ -91,8 +92,6 @@ class CubeRun {
   std::vector<CubePoint> history_;
   double seconds_ = 0;
 };
-
-int cube_lanes_of(const Metadata& metadata, const std::string& path);
 
 /// The net of a checkpoint.
 struct TrainedCube {

@@ -149,20 +149,24 @@ Evaluation Classifier::evaluate(const data::Dataset& images) {
 // ---- training
 // ---------------------------------------------------------------------------------------------------------------
 
-TrainingRun::TrainingRun(const Settings& settings, const data::Split& all, int threads, int lanes)
+TrainingRun::TrainingRun(const Settings& settings, const data::Split& all, int threads, const PlannedFor& plan)
     : settings_(settings), images_(prepare(all, settings)) {
   nn::seed(settings_.seed);
   net_ = make_net(settings_.net);
   loader_.emplace(images_.train, loader_options(settings_, images_.scale, images_.offset));
   steps_per_epoch_ = loader_->batches_per_epoch();
   optimiser_ = make_optimiser(settings_, static_cast<double>(settings_.epochs * steps_per_epoch_));
-  step_.emplace(make_step(threads, lanes));
+  step_.emplace(make_step(threads, plan));
   // Its last batch may be a short one, whose plan has as many lanes as the others': a checkpoint names one number.
-  if (lanes == 0) step_.emplace(make_step(threads, step_->facts().lanes));
-  classifier_.emplace(net_, images_.scale, images_.offset, CompileOptions{"eval " + settings_.net, threads, lanes});
+  if (plan.lanes == 0) {
+    PlannedFor all_plans = plan;
+    all_plans.lanes = step_->facts().lanes;
+    step_.emplace(make_step(threads, all_plans));
+  }
+  classifier_.emplace(net_, images_.scale, images_.offset, compile_options("eval " + settings_.net, threads, plan));
 }
 
-Step TrainingRun::make_step(int threads, int lanes) {
+Step TrainingRun::make_step(int threads, const PlannedFor& plan) {
   const auto traced = [net = net_, optimiser = optimiser_.get(), smoothing = settings_.smoothing](const Tensor& x,
                                                                                                   const Tensor& y) {
     const Tensor logits = net(x);
@@ -171,7 +175,7 @@ Step TrainingRun::make_step(int threads, int lanes) {
     const Tensor right = sum(cast(eq(argmax(logits, 1), y), DType::f32));
     return std::pair{loss, right};
   };
-  Step step = compile(CompileOptions{"train " + settings_.net, threads, lanes}, traced, f32(any('b'), kSide, kSide, 1),
+  Step step = compile(compile_options("train " + settings_.net, threads, plan), traced, f32(any('b'), kSide, kSide, 1),
                       i32(any('b')));
   step.prepare({f32(settings_.batch, kSide, kSide, 1), i32(settings_.batch)});
   return step;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/common/planned_for.h"
 #include "apps/fashion/settings.h"
 #include "windrow/data.h"
 #include "windrow/nn.h"
@@ -71,7 +72,7 @@ struct Watch {
 /// One training run, from its settings or from a checkpoint.
 class TrainingRun {
  public:
-  TrainingRun(const Settings& settings, const data::Split& all, int threads, int lanes = 0);
+  TrainingRun(const Settings& settings, const data::Split& all, int threads, const PlannedFor& plan = {});
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
@@ -92,7 +93,7 @@ class TrainingRun {
 
  private:
   void end_epoch();
-  Step make_step(int threads, int lanes);
+  Step make_step(int threads, const PlannedFor& plan);
   void run_step();
   CheckpointStates states() const;
   Metadata metadata() const;
@@ -109,10 +110,6 @@ class TrainingRun {
   double seconds_ = 0;
   std::vector<Epoch> history_;
 };
-
-/// The number of lanes a checkpoint's plan had: with it, and on the same SIMD target, a resumed run gives the same
-/// bits.
-int lanes_of(const Metadata& metadata, const std::string& path);
 
 /// The net of a checkpoint, ready to answer.
 struct Trained {

@@ -13,8 +13,6 @@ namespace {
 
 // Pixels are at most 255, and mean and deviation are those of images.
 constexpr double kMostScale = 1e6;
-// Lanes share out memory: more than any machine has cores of is a mistake or worse.
-constexpr std::int64_t kMostLanes = 256;
 
 /// Numbers separated by blanks, lists of them by semicolons: read back exactly.
 std::string print(const std::vector<Epoch>& history) {
@@ -51,7 +49,7 @@ Metadata TrainingRun::metadata() const {
   for (const auto& [name, text] : to_texts(settings_)) m[name] = text;
   m["windrow.app"] = "fashion";
   m["loader"] = to_string(loader_->state());
-  m["lanes"] = std::to_string(step_->facts().lanes);
+  write_plan(m, *step_);
   m["step"] = std::to_string(done_);
   m["so_far"] = fmt::format("{} {} {} {}", loss_sum_, right_, epoch_seconds_, seconds_);
   m["history"] = print(history_);
@@ -96,10 +94,6 @@ void TrainingRun::load(const std::string& path, std::optional<double> lr) {
   seconds_ = so_far[3];
   history_ = std::move(history);
   if (lr) optimiser_->set_lr(*lr);
-}
-
-int lanes_of(const Metadata& metadata, const std::string& path) {
-  return static_cast<int>(MetadataReader(metadata, path).whole("lanes", 1, kMostLanes));
 }
 
 Trained load_trained(const std::string& path, int threads) {

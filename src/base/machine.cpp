@@ -242,6 +242,7 @@ bool is_like(const Machine& a, const Machine& b) {
 }
 
 Machine machine_named(const std::string& given) {
+  if (given.find('\n') != given.npos) return machine_from_text(given, "the machine's description");
   std::string names;
   for (const Machine& m : built_in_machines()) {
     if (m.name == given) return m;

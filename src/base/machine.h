@@ -45,7 +45,7 @@ Machine machine_from_text(std::string_view text, const std::string& source);
 
 /// Descriptions of real machines that come with Windrow.
 std::span<const Machine> built_in_machines();
-/// A built-in machine by name, or a file. Throws Error that lists the names where it is neither.
+/// A built-in machine by name, a file, or the description itself. Throws Error that lists the names where it is none.
 Machine machine_named(const std::string& name_or_file);
 
 /// Nearer memory is never slower, all cores are never slower than one: what is wrong, or nothing.

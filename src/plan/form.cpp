@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "passes/rewrite.h"
 #include "plan/draft.h"
 
 namespace wr::plan {
@@ -17,7 +18,7 @@ class Former {
  public:
   Former(const ir::Graph& graph, const AxisClasses& classes, const Form& form, const Machine& machine)
       : given_(graph),
-        uses_(count_uses(graph)),
+        uses_(passes::count_uses(graph)),
         machine_(machine),
         lanes_(form.lanes),
         draft_(form.fusion),
@@ -138,16 +139,6 @@ class Former {
       region.work_ns += work_ns(*draft_.graph, id, machine_);
     }
     return phases;
-  }
-
-  static std::vector<int> count_uses(const ir::Graph& graph) {
-    std::vector<int> uses(static_cast<std::size_t>(graph.size()), 0);
-    auto use = [&](int id) { ++uses[static_cast<std::size_t>(id)]; };
-    for (int i = 0; i < graph.size(); ++i)
-      for (int in : graph[i].inputs) use(in);
-    for (int o : graph.outputs) use(o);
-    for (auto u : graph.updates) use(u.value);
-    return uses;
   }
 
   const ir::Graph& given_;

@@ -11,6 +11,7 @@
 #include "step/inside.h"
 #include "step/profile.h"
 #include "step/tune.h"
+#include "windrow/machine.h"
 
 namespace wr {
 namespace {
@@ -74,6 +75,18 @@ void expect_shared_states(const ir::Graph& graph, Location where) {
 }
 
 }  // namespace
+
+std::vector<std::string> simd_targets() {
+  std::vector<std::string> names;
+  for (const cpu::Target target : cpu::available_targets()) names.emplace_back(cpu::name_of(target));
+  return names;
+}
+
+PlannedFor planned_for(const Step& step) {
+  if (step.facts().lanes == 0) return {};
+  const CompileOptions& options = step.inside().options;
+  return {step.facts().lanes, to_text(machine_of(options)), std::string(cpu::name_of(target_of(options)))};
+}
 
 Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOptions& o, Location where)
     : Inside(std::move(optimised), o, cpu::Backend(target_of(o), machine_of(o)), where) {}
