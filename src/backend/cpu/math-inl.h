@@ -34,6 +34,25 @@ HWY_INLINE hn::Vec<D> constant(D d, double value) {
   return hn::Set(d, static_cast<hn::TFromD<D>>(value));
 }
 
+/// The larger and the smaller of two: the second if either is NaN, so that a NaN in the second stays. Highway's own
+/// drop a NaN on NEON.
+template <class V>
+HWY_INLINE V larger_of(V a, V b) {
+#if HWY_TARGET == HWY_NEON
+  return hn::IfThenElse(hn::IsNaN(b), b, hn::Max(a, b));
+#else
+  return hn::Max(a, b);
+#endif
+}
+template <class V>
+HWY_INLINE V smaller_of(V a, V b) {
+#if HWY_TARGET == HWY_NEON
+  return hn::IfThenElse(hn::IsNaN(b), b, hn::Min(a, b));
+#else
+  return hn::Min(a, b);
+#endif
+}
+
 /// Horner's scheme, lowest coefficient first: the fewest instructions; independent vectors hide its latency.
 template <class D, class V>
 HWY_INLINE V polynomial(D d, V, double c0) {
@@ -128,7 +147,7 @@ template <class D, class V>
 HWY_INLINE V root_of(D d, V x) {
   (void)d;
 #if WINDROW_HAVE_AVX512
-  if constexpr (kIsF32<D>) return hn::Mul(x, rsqrt_of(d, hn::Max(x, constant(d, 1e-37))));
+  if constexpr (kIsF32<D>) return hn::Mul(x, rsqrt_of(d, larger_of(x, constant(d, 1e-37))));
 #endif
   return hn::Sqrt(x);
 }
@@ -154,7 +173,7 @@ HWY_INLINE V reduce_exponent(D d, V x, V& n, V& r) {
 // Clamping with the constant first keeps NaN: x86 min and max return their second operand then.
 template <class D, class V>
 HWY_INLINE V clamp_keep_nan(D d, V x, double low, double high) {
-  return hn::Max(constant(d, low), hn::Min(constant(d, high), x));
+  return larger_of(constant(d, low), smaller_of(constant(d, high), x));
 }
 
 /// Within 2 units.
@@ -183,7 +202,7 @@ HWY_INLINE V expm1_of(D d, V x) {
 template <class D, class V>
 HWY_INLINE V saturated(D d, V x, V magnitude, double limit) {
   const V one = constant(d, 1);
-  const V y = hn::IfThenElse(hn::Ge(hn::Abs(x), constant(d, limit)), one, hn::Min(one, magnitude));
+  const V y = hn::IfThenElse(hn::Ge(hn::Abs(x), constant(d, limit)), one, smaller_of(one, magnitude));
   return hn::CopySign(y, x);
 }
 
@@ -191,13 +210,13 @@ HWY_INLINE V saturated(D d, V x, V magnitude, double limit) {
 template <class D, class V>
 HWY_INLINE V tanh_of(D d, V x) {
   if constexpr (kIsF32<D>) {
-    const V a = hn::Min(constant(d, 8.4), hn::Abs(x)), z = hn::Mul(a, a);
+    const V a = smaller_of(constant(d, 8.4), hn::Abs(x)), z = hn::Mul(a, a);
     const V p = hn::Mul(
         a, polynomial(d, z, 0.99999998075, 0.133799205392, 0.00349425756752, 2.05864951891e-5, 1.33221034845e-8));
     const V q = polynomial(d, z, 1.0, 0.46713236645, 0.0258719665753, 0.000328342862527, 7.76349787476e-7);
     return saturated(d, x, quotient(d, p, q), 8.4);
   }
-  const V magnitude = hn::Min(constant(d, 22), hn::Abs(x));
+  const V magnitude = smaller_of(constant(d, 22), hn::Abs(x));
   const V t = expm1_of(d, hn::Add(magnitude, magnitude));
   return hn::CopySign(hn::Div(t, hn::Add(t, constant(d, 2))), x);
 }
@@ -276,7 +295,7 @@ HWY_INLINE V log1p_of(D d, V x) {
   const V rest = scale(d, lost, hn::Neg(e));
 #else
   // What the sum lost matters only below 2^60, and 2^-e must stay a normal number.
-  const V rest = hn::Mul(lost, exact_power_of_two(d, hn::Neg(hn::Min(e, constant(d, 100)))));
+  const V rest = hn::Mul(lost, exact_power_of_two(d, hn::Neg(smaller_of(e, constant(d, 100)))));
 #endif
   V r = log_core(d, e, hn::Add(rest, hn::Sub(m, one)));
   const double infinity = std::numeric_limits<double>::infinity();
@@ -292,14 +311,14 @@ HWY_INLINE V log1p_of(D d, V x) {
 template <class D, class V>
 HWY_INLINE V erf_of(D d, V x) {
   if constexpr (kIsF32<D>) {
-    const V a = hn::Min(constant(d, 3.76), hn::Abs(x)), z = hn::Mul(a, a);
+    const V a = smaller_of(constant(d, 3.76), hn::Abs(x)), z = hn::Mul(a, a);
     const V p = hn::Mul(a, polynomial(d, z, 1.12837914546, 0.191439212603, 0.052859248458, 0.00380296690199,
                                       0.000284500545188, 2.02586013098e-6));
     const V q =
         polynomial(d, z, 1.0, 0.502991291884, 0.114512333246, 0.015044766135, 0.00116933316517, 3.78214592028e-5);
     return saturated(d, x, quotient(d, p, q), 3.76);
   }
-  const V a = hn::Min(constant(d, 6), hn::Abs(x)), z = hn::Mul(a, a);
+  const V a = smaller_of(constant(d, 6), hn::Abs(x)), z = hn::Mul(a, a);
   const V near = hn::Mul(a, polynomial(d, z, 1.1283791670955125738, -0.37612638903183748056, 0.11283791670954878666,
                                        -0.026866170645076793248, 0.0052239776248180144672, -0.00085483269808337899044,
                                        0.00012055331111642710898, -0.000014925595266831181034, 1.6461000484121360226e-6,

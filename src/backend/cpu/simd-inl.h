@@ -62,13 +62,13 @@ struct Simd {
     return hn::IfThenElse(condition.mask, yes.v, no.v);
   }
   HWY_INLINE friend Simd abs(Simd a) { return hn::Abs(a.v); }
-  // NaN if either operand is: the instruction alone gives its second operand if one is NaN.
+  // NaN if either operand is: `larger_of` alone gives its second operand if one is NaN.
   HWY_INLINE friend Simd max(Simd a, Simd b) {
-    if constexpr (kFloat) return hn::IfThenElse(hn::IsNaN(a.v), a.v, hn::Max(a.v, b.v));
+    if constexpr (kFloat) return hn::IfThenElse(hn::IsNaN(a.v), a.v, larger_of(a.v, b.v));
     return hn::Max(a.v, b.v);
   }
   HWY_INLINE friend Simd min(Simd a, Simd b) {
-    if constexpr (kFloat) return hn::IfThenElse(hn::IsNaN(a.v), a.v, hn::Min(a.v, b.v));
+    if constexpr (kFloat) return hn::IfThenElse(hn::IsNaN(a.v), a.v, smaller_of(a.v, b.v));
     return hn::Min(a.v, b.v);
   }
   HWY_INLINE friend Simd muladd(Simd a, Simd b, Simd c) { return hn::MulAdd(a.v, b.v, c.v); }
