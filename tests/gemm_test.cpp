@@ -273,6 +273,9 @@ TYPED_TEST(GemmTest, NothingBeyondTheEndIsTouched) {
 TYPED_TEST(GemmTest, BroadcastOperands) {
   for (const bool accumulate : {false, true}) {
     GemmShape s = wr::cpu::row_major(wr::dtype_of<TypeParam>, 20, 30, 25, accumulate);
+    GemmShape one_row_of_b = s;
+    one_row_of_b.b_row = 0;
+    ASSERT_NO_FATAL_FAILURE(check_every_kernel<TypeParam>(one_row_of_b, 4));
     s.a_row = 0;
     ASSERT_NO_FATAL_FAILURE(check_every_kernel<TypeParam>(s, 1));
     s.b_col = 0;

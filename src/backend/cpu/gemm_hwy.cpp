@@ -27,19 +27,23 @@ HWY_INLINE void prefetch_rows(const T* c, i64 c_row, i64 rows, i64 width) {
     for (i64 j = 0; j < width; j += line) hwy::Prefetch(c + i * c_row + j);
 }
 
-// One strip of rows of C, all its column panels. `tile` has A and C, at the first column. Packed B has no b_row.
+/// In place of B's row stride: its panels stand one after the other. Not 0, which is the stride of a broadcast B.
+constexpr i64 kPacked = -1;
+
+// One strip of rows of C, all its column panels. `tile` has A and C, at the first column.
 template <class T>
 void multiply_strip(Tile<T> tile, i64 rows, const T* b, i64 b_row, const Panels& columns) {
+  const bool packed = b_row == kPacked;
   constexpr i64 N = kLanes<T>;
   T* const c = tile.c;
   for (i64 p = 0, j = 0; p < columns.count(); j += columns.width(p++)) {
     const i64 width = columns.width(p), vectors = width / N, here = std::min(width, columns.size - j);
-    tile.b = b + (b_row ? j : j * tile.k);
-    tile.b_row = b_row ? b_row : width;
+    tile.b = b + (packed ? j * tile.k : j);
+    tile.b_row = packed ? width : b_row;
     tile.c = c + j;
     tile.last = here - (vectors - 1) * N;
     prefetch_rows(tile.c, tile.c_row, rows, width);
-    const bool tail = b_row && here != width;
+    const bool tail = !packed && here != width;
     (tail ? tile_function<T, Form::tail>(rows, vectors) : tile_function<T, Form::plain>(rows, vectors))(tile);
   }
 }
@@ -120,7 +124,7 @@ void run_packed(const Gemm& gemm, const void* a_in, const void* b_in, void* c_in
                            .c_row = c_strip ? columns.size : s.c_row,
                            .k = deep.length(z),
                            .accumulate = accumulate && !c_strip},
-                          rows, b_packed, 0, columns);
+                          rows, b_packed, kPacked, columns);
         if (c_strip) spread(c_strip, columns.size, rows, columns.size, c, s.c_row, s.c_col, accumulate);
       }
     }
