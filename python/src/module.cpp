@@ -2,7 +2,6 @@
 #include <nanobind/nanobind.h>
 
 #include "convert.h"
-#include "doctor.h"
 
 NB_MODULE(_core, m) {
   using namespace wr::python;

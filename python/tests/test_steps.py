@@ -295,7 +295,7 @@ def test_calls_and_compilations_leak_nothing():
     before = used()
     for _ in range(10_000):
         step(x, x)
-    for i in range(300):
+    for i in range(1000):
         compile_once(i)
     assert used() - before < 4096  # KiB
 
