@@ -184,3 +184,6 @@ class Concat(Module):
 
 def _refuse(part):
     raise Error(f"Sequential: {part!r} is no layer, module or function of a tensor")
+
+
+from ._layouts import load_torch, load_torch_state_dict, save_torch, torch_state_dict  # noqa: E402,F401  (it needs the above)

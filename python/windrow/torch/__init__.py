@@ -16,6 +16,7 @@
 Parameters, buffers and moments stay torch's: both see the same memory. Learning rates and other numbers of optimizers are
 read at every call. The first call of each shape is checked against torch itself.
 """
+import gc
 import inspect
 import types
 
@@ -27,11 +28,12 @@ from windrow import Error
 from ._check import check_against_eager, snapshot
 from ._interpret import Interpreter, Result
 from ._memory import Memory, Slots
+from ._modules import from_module, to_module
 from ._ops import TABLE
 from ._trace import trace
 from ._views import SEVERAL, VIEWS
 
-__all__ = ["compile", "compile_step", "supported_ops"]
+__all__ = ["compile", "compile_step", "from_module", "supported_ops", "to_module"]
 
 
 def supported_ops():
@@ -39,22 +41,24 @@ def supported_ops():
     return sorted({n.split(".")[0] for n in TABLE} | set(VIEWS) | set(SEVERAL) | {"copy_", "zero_", "fill_"})
 
 
-def compile(fn=None, *, check=True, threads=0, lanes=0, name=None, profile=False):  # noqa: A001
+def compile(fn=None, *, check=True, modules=None, threads=0, lanes=0, name=None, profile=False):  # noqa: A001
     """Compiles a function of torch tensors: a model, a policy, or a whole update with backward() and optimizer steps.
 
     check    the first call of each shape is compared with torch, on the same inputs and copies of all that it changes
+    modules  those whose training flags and parameters are watched; by default all that the function can see
     threads, lanes, name, profile   as for windrow.compile
 
     Tensors among the arguments are arguments of the plan; everything else (numbers, strings, None) is part of it. The
     result is what the function returns, with fresh tensors.
     """
     if fn is None:
-        return lambda f: compile(f, check=check, threads=threads, lanes=lanes, name=name, profile=profile)
+        return lambda f: compile(f, check=check, modules=modules, threads=threads, lanes=lanes, name=name, profile=profile)
     if isinstance(fn, type) or not callable(fn):
         raise Error("torch.compile: takes a function or a module")
     options = {"threads": threads, "lanes": lanes, "profile": profile}
     options["name"] = name or getattr(fn, "__name__", type(fn).__name__)
-    return Compiled(fn, check, options)
+    found = _modules(fn) if modules is None else [m for given in modules for m in given.modules()]
+    return Compiled(fn, found, check, options)
 
 
 def compile_step(model, loss_fn, optimizer, **options):
@@ -107,15 +111,30 @@ class Entry:
 
     def __init__(self, owner, static):
         self.owner, self.static = owner, static
-        self.slots, self.memories, self.watched = Slots(), [], []
+        self.slots, self.memories, self.pointers, self.expected = Slots(), [], [], []
         self.assumed_none, self.kept = [], []
+        self.shapes = set()  # and types that have a plan
         self.places = [(held, name, t) for m in owner.modules for held in (m._parameters, m._buffers)
                        for name, t in held.items()]
-        self.result, self.pending = None, None
+        self.result, self.pending, self.shadowed = None, None, []
         self.step = wr.compile(self.trace, **owner.options)
 
     def is_current(self):
-        return (all(t.data_ptr() == p for t, p in self.watched) and all(held.get(n) is t for held, n, t in self.places) and all(s.is_current() for s in self.slots.all))
+        """Whether every tensor stands where the plan has it, and every optimizer does what it was compiled to do."""
+        if [where() for where in self.pointers] != self.expected:
+            return False
+        for held, name, tensor in self.places:
+            if held.get(name) is not tensor:
+                return False
+        for slot in self.slots.all:
+            if not slot.is_current():
+                return False
+        return True
+
+    def watch(self, memory):
+        for tensor, _ in memory.tensors.values():
+            self.pointers.append(tensor.data_ptr)
+            self.expected.append(tensor.data_ptr())
 
     def capture(self, args):
         fn, position = self.owner.fn, [i for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
@@ -128,15 +147,12 @@ class Entry:
 
         tensors = [args[i] for i in position]
         before = _numbers_of(self.owner.modules)
-        # torch computes with tensors of one element even while it traces, and so would count one batch too many
-        single = [(t, t.detach().clone()) for m in self.owner.modules for t in (*m.parameters(False), *m.buffers(False))
-                  if t.numel() == 1]
-        capture = self.traced(on_tensors, tensors, single)
+        capture = self.traced(on_tensors, tensors)
         left = capture.accumulates()
         if left:  # gradients that stay: they are torch's own from here on
             for p in left:
                 p.grad = torch.zeros_like(p, memory_format=torch.contiguous_format).detach()
-            capture = self.traced(on_tensors, tensors, single)
+            capture = self.traced(on_tensors, tensors)
         for module, old, new in zip(self.owner.modules, before, _numbers_of(self.owner.modules)):
             for key in old.keys() | new.keys():
                 if old.get(key) != new.get(key):
@@ -144,14 +160,25 @@ class Entry:
                                 "number of Python's is fixed when the function is compiled. Keep it in a buffer, or pass it as an argument")
         return capture
 
-    @staticmethod
-    def traced(fn, tensors, single):
+    def traced(self, fn, tensors):
+        """Traces, and puts back what torch has written meanwhile: it carries out some ops in place (p.mul_(0.9) on a parameter, a
+        count of batches) although it only traces."""
+        own = [t for m in self.owner.modules for t in (*m.parameters(False), *m.buffers(False))]
+        kept = {id(t): (t, t.detach().clone()) for t in own + [t.grad for t in own if t.grad is not None]}
+        versions = {id(t): t._version for t in gc.get_objects() if issubclass(type(t), torch.Tensor) and not t.is_inference()}
         try:
-            return trace(fn, tensors)
+            capture = trace(fn, tensors)
         finally:
             with torch.no_grad():
-                for tensor, value in single:
-                    tensor.detach().copy_(value)
+                for tensor, value in kept.values():
+                    if tensor._version != versions.get(id(tensor)):
+                        tensor.detach().copy_(value)
+        for node in capture.graph_module.graph.nodes:
+            tensor = getattr(capture.graph_module, node.target) if node.op == "get_attr" else None
+            if tensor is not None and id(tensor) not in kept and versions.get(id(tensor), tensor._version) != tensor._version:
+                raise Error(f"a tensor of shape {tuple(tensor.shape)} was written to while the function was traced and cannot be put back: "
+                            "write to tensor.data, or make it a parameter or buffer of a module that the function can see")
+        return capture
 
     def prepare(self, args):
         """Captures before the plan is traced: the optimizers' numbers are arguments of it."""
@@ -177,7 +204,8 @@ class Entry:
 
         self.result = (_map(found, number), [r.dtype for r in results])
         self.memories.append(memory)
-        self.watched += [(t, t.data_ptr()) for t, _ in memory.tensors.values()]
+        self.watch(memory)
+        self.shadowed = [m for m in self.memories if m.shadows]
         self.assumed_none += [t for t in capture.assumed_none.values() if isinstance(t, torch.nn.Parameter)]
         self.kept += [(p, g) for p, g in capture.kept.values() if memory.key(g) in memory.tensors]
         self.pending = (snapshot(memory), interpreter.randoms, capture)
@@ -195,17 +223,16 @@ def _map(what, f):
 class Compiled:
     """What compile() gives: called as the function is."""
 
-    def __init__(self, fn, check, options):
-        self.fn, self.check, self.options = fn, check, options
-        self.modules = _modules(fn)
-        self.entries, self.shapes = {}, {}
+    def __init__(self, fn, modules, check, options):
+        self.fn, self.modules, self.check, self.options = fn, modules, check, options
+        self.entries = {}
         self.args = self.captured = self.last = None
         self.__name__ = options["name"]
         self.__doc__ = fn.__doc__
         self.__wrapped__ = fn
 
     def __call__(self, *args):
-        static = tuple(None if isinstance(a, torch.Tensor) else a for a in args)
+        static = tuple([None if isinstance(a, torch.Tensor) else a for a in args])
         key = (static, torch.is_grad_enabled(), *[m.training for m in self.modules])
         entry = self.entries.get(key)
         if entry is None or not entry.is_current():
@@ -222,9 +249,9 @@ class Compiled:
                 raise Error(f"{self.__name__}: a parameter has a gradient from before; the function was compiled for none. Call "
                             "optimizer.zero_grad() first, inside or outside")
         tensors = [a.detach() if a.requires_grad else a for a in args if isinstance(a, torch.Tensor)]
-        shape = (key, *[(t.shape, t.dtype) for t in tensors])
+        shape = tuple([(t.shape, t.dtype) for t in tensors])
         self.last = entry
-        if self.shapes.get(shape) is not entry:
+        if shape not in entry.shapes:
             return self.first(entry, shape, args, tensors)
         return self.run(entry, tensors)
 
@@ -244,20 +271,20 @@ class Compiled:
             (before, randoms, capture), entry.pending = entry.pending, None
             if self.check and not randoms:
                 check_against_eager(self, args, result, before, capture, entry)
-        self.shapes[shape] = entry
+        entry.shapes.add(shape)
         return result
 
     def run(self, entry, tensors):
-        for memory in entry.memories:
-            if memory.shadows:
-                memory.load_shadows()
-        arrays = entry.step(*tensors, *[slot.read_numbers() for slot in entry.slots.all])
-        for memory in entry.memories:
-            if memory.shadows:
-                memory.store_shadows()
+        for memory in entry.shadowed:
+            memory.load_shadows()
+        arrays = entry.step(*tensors, *[slot.numbers for slot in entry.slots.all])
+        for memory in entry.shadowed:
+            memory.store_shadows()
         form, dtypes = entry.result
-        found = [torch.from_numpy(a.numpy()) for a in arrays]
-        found = [t.to(d) if d is not None and t.dtype != d else t for t, d in zip(found, dtypes)]
+        found = []
+        for array, dtype in zip(arrays, dtypes):
+            tensor = torch.from_numpy(array.numpy())
+            found.append(tensor if dtype is None or tensor.dtype == dtype else tensor.to(dtype))
         if form == 0 and type(form) is int:
             return found[0]
         return _map(form, lambda n: n if n is None else n[1] if isinstance(n, tuple) else found[n])

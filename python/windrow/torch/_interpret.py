@@ -162,10 +162,9 @@ class Interpreter:
             return [Value(value.cell, value.views + (v,)) for v in views]
         if base.endswith("_") and not base.endswith("__"):
             return self.in_place(target, base, node)
-        if name.endswith(".out"):
-            raise Error("out= is not supported in a compiled function")
-        result = self.apply(lookup(target), node)
-        return self.wrap(result)
+        if "out" in node.kwargs:
+            return self.into(base, node)
+        return self.wrap(self.apply(lookup(target), node))
 
     def describe_result(self, meta):
         several = meta if isinstance(meta, (list, tuple)) else [meta]
@@ -193,7 +192,7 @@ class Interpreter:
                 self.argument(x) for x in a]
         return a
 
-    DROPPED = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "generator", "requires_grad", "names")
+    DROPPED = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "generator", "requires_grad", "names", "out")
 
     def apply(self, fn, node):
         if fn is None:
@@ -222,6 +221,16 @@ class Interpreter:
         kwargs = {k: v for k, v in node.kwargs.items() if k not in ("implicit",)}
         view = VIEWS[base](whole, self.result_shape, *args, **kwargs)
         return Value(value.cell, value.views + (view,))
+
+    def into(self, base, node):
+        """An op with out=: its result is written there."""
+        value = self.values.get(node.kwargs["out"]) if isinstance(node.kwargs["out"], torch.fx.Node) else None
+        if not isinstance(value, Value):
+            raise Error("out= of several tensors is not supported in a compiled function")
+        old = value.read()
+        new = broadcast(as_type(self.apply(lookup(f"aten.{base}"), node), old.dtype), tuple(old.shape))
+        value.write(new if self.grad_enabled else wr.stop_gradient(new))
+        return value
 
     def in_place(self, target, base, node):
         value = self.values[node.args[0]]

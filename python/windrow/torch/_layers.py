@@ -268,9 +268,27 @@ def scatter_add(interpreter, x, dim, index, source, alpha=1):
     return x + wr.permute(placed, order)
 
 
-@op("sort", "topk", "argsort", "unique", "nonzero", "masked_select", "kthvalue", "median", "cumsum", "cumprod")
+@op("cumsum")
+def cumsum(interpreter, x, dim, dtype=None):
+    """As a product with a triangle of ones, in f32 or f64; so for some thousand elements at most."""
+    axis, n = axis_of(dim, x.ndim), x.shape[dim] if x.ndim else 1
+    if x.ndim == 0:
+        return x
+    if n > 2048:
+        raise Error(f"cumsum of {n} elements is not supported: 2048 at most")
+    kind = interpreter.result_dtype if interpreter.result_dtype == "f64" else "f32"
+    x = as_type(x, kind)
+    order = [i for i in range(x.ndim) if i != axis] + [axis]
+    ones = as_type(wr.le(wr.iota((n, n), 0), wr.iota((n, n), 1)), kind)
+    moved = wr.permute(x, order) if axis != x.ndim - 1 else x
+    y = wr.reshape(wr.matmul(wr.reshape(moved, (-1, n)), ones), tuple(moved.shape))
+    y = wr.permute(y, [order.index(i) for i in range(x.ndim)]) if axis != x.ndim - 1 else y
+    return as_type(y, interpreter.result_dtype)
+
+
+@op("sort", "topk", "argsort", "unique", "nonzero", "masked_select", "kthvalue", "median", "cumprod", "cummax", "cummin")
 def no_order(interpreter, *args, **kwargs):
-    raise Error("is not supported: Windrow has no op that sorts or accumulates, or whose result's shape depends on values")
+    raise Error("is not supported: Windrow has no op that sorts or keeps a running best, or whose result's shape depends on values")
 
 
 # ---- shapes that are no views ----------------------------------------------------------------------------------------

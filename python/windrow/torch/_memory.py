@@ -88,6 +88,7 @@ class Slot:
         self.parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self.groups = {id(p): group for group in optimizer.param_groups for p in group["params"]}
         self.flags = self.current_flags()
+        self.seen = []  # the groups' values when the numbers were read last
         self.fresh = []  # memories that torch had not made yet
         self.counts = self.adopt_counts()
         self.read_numbers()
@@ -120,12 +121,24 @@ class Slot:
             row = self.numbers[i]
             for k, name in enumerate(self.rule.numbers):
                 row[k] = _optim.number(group, name)
-        self.optimizer._opt_called = True  # schedulers ask
-        return self.numbers
 
     def is_current(self):
-        return (self.optimizer.state is self.state and len(self.optimizer.param_groups) == len(self.numbers)
-                and self.flags == self.current_flags())
+        """Whether the plan is still this optimizer's; its numbers are read on the way, if any has changed."""
+        optimizer = self.optimizer
+        optimizer._opt_called = True  # schedulers ask
+        groups = optimizer.param_groups
+        if optimizer.state is not self.state or len(groups) != len(self.numbers):
+            return False
+        values = [tuple(group.values()) for group in groups]
+        try:
+            same = values == self.seen
+        except RuntimeError:  # a tensor among them, as a rate may be
+            same = False
+        if same and not any(isinstance(v, torch.Tensor) for group in values for v in group):
+            return True
+        self.read_numbers()
+        self.seen = values
+        return self.flags == self.current_flags()
 
 
 class Slots:

@@ -83,6 +83,28 @@ for _name in ("abs", "sign", "square", "sqrt", "rsqrt", "reciprocal", "exp", "ex
     op(_name)(_unary)
 
 
+for _name, _base in (("log2", 2.0), ("log10", 10.0)):
+    def _log(interpreter, x, _factor=1 / math.log(_base)):
+        return wr.log(*promoted(interpreter, x)) * _factor
+    op(_name)(_log)
+
+
+@op("exp2")
+def exp2(interpreter, x):
+    return wr.exp(promoted(interpreter, x)[0] * math.log(2.0))
+
+
+@op("tan")
+def tan(interpreter, x):
+    (x,) = promoted(interpreter, x)
+    return wr.sin(x) / wr.cos(x)
+
+
+@op("trunc", "fix")
+def trunc(interpreter, x):
+    return wr.where(x < 0, wr.ceil(x), wr.floor(x))
+
+
 def scaled(x, alpha):
     return x if alpha == 1 else wr.mul(x, alpha) if is_tensor(x) else x * alpha
 
@@ -182,6 +204,13 @@ def logical_and(interpreter, a, b):
 @op("logical_or", "bitwise_or", "__or__")
 def logical_or(interpreter, a, b):
     return wr.logical_or(truth(a), truth(b))
+
+
+@op("logical_xor", "bitwise_xor", "__xor__")
+def logical_xor(interpreter, a, b):
+    if interpreter.result_dtype != "bool":
+        raise Error("bitwise ops of integers are not supported")
+    return wr.logical_xor(truth(a), truth(b))
 
 
 @op("logical_not", "bitwise_not")
@@ -424,6 +453,13 @@ def _spread_options(interpreter, args, kwargs):
     return None, int(args[0]) if args else 1, False
 
 
+@op("var_mean", "std_mean")
+def spread_and_mean(interpreter, x, *args, **kwargs):
+    dim, correction, keepdim = _spread_options(interpreter, args, kwargs)
+    v = _variance(x, dim, correction, keepdim)
+    return (wr.sqrt(v) if interpreter.name.startswith("std") else v), wr.mean(x, dims_of(dim, x.ndim), keepdim)
+
+
 @op("var")
 def var(interpreter, x, *args, **kwargs):
     return _variance(x, *_spread_options(interpreter, args, kwargs))
@@ -524,6 +560,20 @@ def arange(interpreter, *args, **kwargs):
     if (start, step) != (0, 1):
         count = as_type(count, interpreter.result_dtype) * step + start
     return as_type(count, interpreter.result_dtype)
+
+
+@op("linspace")
+def linspace(interpreter, start, end, steps, **kwargs):
+    count = as_type(wr.iota(interpreter.result_shape, 0, "i32"), interpreter.result_dtype)
+    return count * ((end - start) / max(steps - 1, 1)) + start
+
+
+@op("tril_indices", "triu_indices")
+def triangle_indices(interpreter, rows, columns, offset=0, **kwargs):
+    """[2, n]: where the triangle of a matrix has its elements, row by row."""
+    lower = interpreter.name.startswith("tril")
+    places = [(r, c) for r in range(rows) for c in range(columns) if (c <= r + offset if lower else c >= r + offset)]
+    return wr.Tensor(wr.array([[r for r, _ in places], [c for _, c in places]], "i32"))
 
 
 @op("eye")

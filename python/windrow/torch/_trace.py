@@ -210,9 +210,12 @@ def _patched(capture):
         p for group in o.param_groups for p in group["params"]))
     change(torch.nn.Module, "zero_grad", lambda m, set_to_none=True: capture.clear_grads(m.parameters()))
     change(torch.fx.Graph, "create_node", create_node)
-    for module, name in (("torch._functorch.vmap", "vmap_impl"), ("torch._functorch.apis", "vmap")):
-        if module in sys.modules and hasattr(sys.modules[module], name):
-            change(sys.modules[module], name, _refuse_call("torch.vmap is not supported: write the batch axis out"))
+    for module in ("torch", "torch.func", "torch._functorch.apis"):
+        if module in sys.modules and hasattr(sys.modules[module], "vmap"):
+            change(sys.modules[module], "vmap", _refuse_call("torch.vmap is not supported: write the batch axis out"))
+    for name in ("grad", "grad_and_value", "vjp", "jvp", "jacrev", "jacfwd", "hessian", "linearize"):
+        if hasattr(torch.func, name):
+            change(torch.func, name, _refuse_call(f"torch.func.{name} is not supported: torch.autograd.grad is"))
     for name in ("item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__"):
         what = {"__bool__": "if tensor", "__float__": "float(tensor)", "__int__": "int(tensor)", "__index__": "an index from a tensor"}
         change(torch.Tensor, name, _value_refused(what.get(name, f"tensor.{name}()"), getattr(torch.Tensor, name)))
