@@ -41,7 +41,7 @@ python: build  ## the Python module, importable from build/python
 	cmake --build build -j $(JOBS) --target windrow_python
 
 test-python: python  ## its tests
-	PYTHONPATH=build/python build/venv/bin/python -m pytest python/tests --ignore=python/tests/torch
+	PYTHONPATH=build/python build/venv/bin/python -m pytest python/tests --ignore=python/tests/torch --ignore=python/tests/peers
 
 test-python-torch: python  ## its tests that need PyTorch (installs it into build/venv-torch)
 	@scripts/python-env.sh build/venv-torch nanobind numpy pytest torch

@@ -36,7 +36,7 @@ Safetensors.__doc__ = "What a safetensors file holds: tensors by name, and metad
 
 def __getattr__(name):
     """Front ends that need another package are imported when they are first used: wr.torch."""
-    if name == "torch":
+    if name in ("torch", "sklearn", "sb3"):
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")
