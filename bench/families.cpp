@@ -369,6 +369,7 @@ std::vector<Family> model_families() {
           {"resnet_step", "three stages of two blocks, batch norm, 32x32, momentum", resnet, 8, 16},
           {"gpt_step", "four layers, 64 positions, Adam", gpt, 8, 128},
           {"transformer_step", "one encoder block, 64 positions, Adam", transformer, 16, 128},
+          {"attention_step", "4 heads of 64 columns, so many positions, forward and back", attention_case, 1, 4096},
           {"lstm_step", "50 steps, Adam", lstm, 32, 128},
           {"gru_step", "50 steps, Adam", gru, 32, 128},
           {"bilstm_step", "two layers in both directions, 50 steps, Adam", both_ways, 32, 64},

@@ -2,6 +2,7 @@
 #include "bench/case.h"
 #include "ir/graph.h"
 #include "ops/formula.h"
+#include "windrow/attention.h"
 
 namespace wr::bench {
 namespace {
@@ -109,8 +110,24 @@ std::vector<Case> op_cases() {
       [](auto& t) { return neighbours(t[0], 16, 16, Border::zero); });
   add("softmax", "rows of 256", {matrix}, [](auto& t) { return softmax(t[0]); });
   add("log_softmax", "rows of 256", {matrix}, [](auto& t) { return log_softmax(t[0]); });
-  add("layer_norm", "rows of 256", {matrix, random_normal({256}, 10), random_normal({256}, 11)},
-      [](auto& t) { return layer_norm(t[0], t[1], t[2]); });
+  const Array scale = random_normal({256}, 10), shift = random_normal({256}, 11), other = random_normal({256, 256}, 14);
+  add("layer_norm", "rows of 256", {matrix, scale, shift}, [](auto& t) { return layer_norm(t[0], t[1], t[2]); });
+  add("rms_norm", "rows of 256", {matrix, scale}, [](auto& t) { return rms_norm(t[0], t[1]); });
+  add("logsumexp", "rows of 256", {matrix}, [](auto& t) { return logsumexp(t[0], 1); });
+  add("softmax_grad", "softmax of rows of 256 and its gradient", {matrix, other},
+      [](auto& t) { return grad(sum(softmax(t[0]) * t[1]), {t[0]})[0]; });
+  add("layer_norm_grad", "layer norm of rows of 256 and its gradients", {matrix, scale, shift, other}, [](auto& t) {
+    const auto g = grad(sum(layer_norm(t[0], t[1], t[2]) * t[3]), {t[0], t[1], t[2]});
+    return g[0] + g[1] + g[2];
+  });
+  add("rms_norm_grad", "RMS norm of rows of 256 and its gradients", {matrix, scale, other}, [](auto& t) {
+    const auto g = grad(sum(rms_norm(t[0], t[1]) * t[2]), {t[0], t[1]});
+    return g[0] + g[1];
+  });
+  add("cross_entropy_grad", "cross entropy of rows of 256 and its gradient", {matrix, random_integers({256}, 256, 15)},
+      [](auto& t) { return grad(cross_entropy(t[0], t[1]), {t[0]})[0]; });
+  add("attention", "2 heads of 32 columns, 64 positions, batch 2", {random_normal({2, 64, 2, 32}, 16)},
+      [](auto& t) { return attention(t[0], t[0] * 0.5, t[0] + 1, {}); });
   return list;
 }
 

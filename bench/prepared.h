@@ -32,5 +32,7 @@ struct Family {
 
 /// Models of many kinds that people train (families.cpp).
 std::vector<Family> model_families();
+/// 4 heads of 64 columns, forward and back (attention.cpp).
+Prepared attention_case(int threads, std::int64_t batch, std::int64_t length);
 
 }  // namespace wr::bench

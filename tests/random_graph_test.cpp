@@ -155,8 +155,11 @@ std::string check(const Recipe& recipe) {
     options.machine = folder / "machine.txt";
     write_text(options.machine, to_text(random_machine(recipe.seed)));
   }
-  Step step = device ? Step(std::make_unique<Step::Inside>(passes::optimise(*graph), options, *device))
-                     : compile(fn, random_step.specs(), options);
+  const auto fused = recipe.seed % 5 == 4 ? passes::Fuse::no : passes::Fuse::yes;
+  const auto optimised = passes::optimise(*graph, fused);
+  Step step(device ? std::make_unique<Step::Inside>(optimised, options, *device)
+                   : std::make_unique<Step::Inside>(optimised, options));
+  if (!device) step.set_threads(threads);
   for (const auto& phase : step.inside().schedule.phases)
     for (const auto& region : phase.regions) many_strips += region.extent > region.strip * region.lanes();
   blocked += step.describe().find("at a time") != std::string::npos;

@@ -135,6 +135,16 @@ def transformer(width, batch, wrap):
                    by=adam(net.parameters()), wrap=wrap)
 
 
+def attention(length, batch, wrap):
+    q, k, v = (torch.randn(batch, 4, length, 64, requires_grad=True) for _ in range(3))
+    g, f = torch.randn(batch, 4, length, 64), wrap(F.scaled_dot_product_attention)
+
+    def step():
+        torch.autograd.grad(f(q, k, v), (q, k, v), g)
+
+    return step
+
+
 def recurrent(kind, layers=1, both=False):
     def make(hidden, batch, wrap):
         cell = kind(32, hidden, num_layers=layers, bidirectional=both, batch_first=True)
@@ -259,6 +269,7 @@ MODELS = {
     "recommender_step": (recommender, 10000),
     "sparse_recommender_step": (lambda *a: recommender(*a, sparse=True), 10000), "wide_step": (wide, 2048), "autoencoder_step": (autoencoder, 512),
     "resnet_step": (resnet, 16), "gpt_step": (gpt, 128), "transformer_step": (transformer, 128),
+    "attention_step": (attention, 4096),
     "lstm_step": (recurrent(nn.LSTM), 128), "gru_step": (recurrent(nn.GRU), 128),
     "bilstm_step": (recurrent(nn.LSTM, 2, True), 64), "ppo_step": (ppo, 256),
     "sac_step": (sac, 256), "wgan_step": (wgan, 256), "vae_step": (vae, 400), "unet_step": (unet, 16),

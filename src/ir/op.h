@@ -74,6 +74,10 @@ enum class Op : std::uint8_t {
   lstm_grad,
   gru,
   gru_grad,
+#define WINDROW_ROW(name, ...) name,
+#include "ir/rows.def"
+  attention,
+  attention_grad,
   random,
   stop_gradient,
   custom_gradient,
@@ -173,6 +177,7 @@ struct Traits {
   bool reduction = false;    // over the axes in attrs.ints, of the only operand
   bool sweep = false;        // costs about as much as reading its operands
   bool in_place = false;     // a row of a result may be written over the row of an operand that it is made of
+  bool by_row = false;       // an element needs its whole row, the last axis
   bool heavy = false;        // an element takes a polynomial or more, not one or two operations
   bool arithmetic = false;   // its time is arithmetic; operands that are needed whole are read again by every strip
   /// Kernels whose vectors run along the rows: strips of a multiple of so many rows, and of so many at most (0: any).
@@ -208,6 +213,9 @@ constexpr bool is_update(Op op) {
 }
 constexpr bool is_update_of_rows(Op op) { return op < Op::input && op > Op::cast && !is_update(op); }
 constexpr Op update_of_rows(Op update) { return static_cast<Op>(static_cast<int>(update) + kUpdates); }
+/// One of the rows of rows.def.
+inline constexpr Op kFirstRowOp = static_cast<Op>(static_cast<int>(Op::gru_grad) + 1);
+constexpr bool is_row_op(Op op) { return op >= kFirstRowOp && op < Op::attention; }
 constexpr bool is_leaf(Op op) { return op == Op::input || op == Op::state || op == Op::constant; }
 /// Ops that only rearrange how the same elements are addressed.
 constexpr bool is_view(Op op) {

@@ -1,5 +1,5 @@
 // Attention.
-#include <cmath>
+#include "windrow/attention.h"
 
 #include <fmt/format.h>
 
@@ -8,18 +8,7 @@
 namespace wr::nn {
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, Causal causal, Where where) {
-  if (q.rank() != 4 || k.rank() != 4 || !(k.shape() == v.shape()) || q.size(0) != k.size(0) || q.size(2) != k.size(2) ||
-      q.size(3) != k.size(3))
-    fail(where, "attention: needs q [b,t,heads,d], k and v [b,s,heads,d], got " + to_string(q.shape()) + ", " +
-                    to_string(k.shape()) + " and " + to_string(v.shape()));
-  const Tensor scaled = Operand(q, where) * (1 / std::sqrt(static_cast<double>(q.size(3))));
-  Tensor scores = einsum("bthd,bshd->bhts", {scaled, k}, where);
-  if (causal == Causal::yes) {
-    const Shape square{1, 1, q.size(1), k.size(1)};
-    const Tensor seen = Operand(iota(square, 3, DType::i32, where), where) <= iota(square, 2, DType::i32, where);
-    scores = wr::where(seen, Operand(scores, where), -1e30);
-  }
-  return einsum("bhts,bshd->bthd", {softmax(scores, -1, where), v}, where);
+  return wr::attention(q, k, v, AttentionForm{.causal = causal == Causal::yes}, where);
 }
 
 namespace {

@@ -1,6 +1,8 @@
 // Losses as compositions of ops.
 #include "windrow/losses.h"
 
+#include "windrow/attention.h"
+
 namespace wr::loss {
 namespace {
 
@@ -63,6 +65,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
   const double smoothing = options.label_smoothing;
   if (!(smoothing >= 0 && smoothing <= 1))
     fail(where, "cross_entropy: label_smoothing must be in 0..1, is " + std::to_string(smoothing));
+  if (labels && smoothing == 0) return reduced(cross_entropy_of_rows(logits, target, where), options.reduction, where);
   // A label's log probability is z - lse of one element, so the others' are never written.
   const Tensor lse = logsumexp(logits, -1, Keep::yes, where);
   const Tensor scores = labels ? logits : Operand(logits, where) - lse;

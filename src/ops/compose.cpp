@@ -1,9 +1,22 @@
-// Compositions of ops that users look for by name. Nothing here has a kernel of its own: the plan fuses them.
+// What users look for by name: ops on rows where rows are what is asked for, else compositions of ops.
 #include "ops/define.h"
+#include "windrow/attention.h"
 
 namespace wr {
 
+using ir::Op;
+
+namespace {
+
+/// Whether an axis is the last, along which there are ops on rows.
+bool is_row(const Tensor& x, int axis, const char* op, Location where) {
+  return ops::normalise_axis(axis, x.rank(), op, where) == x.rank() - 1;
+}
+
+}  // namespace
+
 Tensor softmax(const Tensor& x, int axis, Location where) try {
+  if (is_row(x, axis, "softmax", where)) return ir::apply(Op::softmax, {x}, {}, where);
   const Tensor top = stop_gradient(max(x, axis, Keep::yes, where), where);
   const Tensor e = exp(sub(Operand(x, where), top), where);
   return mul(Operand(e, where), reciprocal(sum(e, axis, Keep::yes, where), where));
@@ -12,6 +25,7 @@ Tensor softmax(const Tensor& x, int axis, Location where) try {
 }
 
 Tensor log_softmax(const Tensor& x, int axis, Location where) try {
+  if (is_row(x, axis, "log_softmax", where)) return ir::apply(Op::log_softmax, {x}, {}, where);
   return sub(Operand(x, where), logsumexp(x, axis, Keep::yes, where));
 } catch (const Error& error) {
   ops::refuse_as("log_softmax", where, error);
@@ -43,6 +57,11 @@ Tensor scaled(const Tensor& normal, const Tensor& scale, const Tensor& shift, Lo
   return shift.empty() ? y : add(Operand(y, where), shift);
 }
 
+/// A parameter of a norm over rows, or what stands for none.
+Tensor given_or(const Tensor& parameter, double otherwise, const Tensor& x, Location where) {
+  return parameter.empty() ? full({x.size(-1)}, otherwise, x.dtype(), where) : parameter;
+}
+
 Tensor grouped_norm(const char* op, const Tensor& x, std::int64_t groups, const Tensor& scale, const Tensor& shift,
                     double epsilon, Location where) try {
   expect_affine(op, x, 2, {&scale, &shift}, where);
@@ -62,7 +81,8 @@ Tensor grouped_norm(const char* op, const Tensor& x, std::int64_t groups, const 
 
 Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, double epsilon, Location where) try {
   expect_affine("layer_norm", x, 1, {&scale, &shift}, where);
-  return scaled(standardise(x, -1, epsilon, where), scale, shift, where);
+  return ir::apply(Op::layer_norm, {x, given_or(scale, 1, x, where), given_or(shift, 0, x, where)}, {{}, {epsilon}, {}},
+                   where);
 } catch (const Error& error) {
   ops::refuse_as("layer_norm", where, error);
 }
@@ -87,8 +107,7 @@ Tensor instance_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, 
 
 Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon, Location where) try {
   expect_affine("rms_norm", x, 1, {&scale}, where);
-  const Tensor power = mean(square(x, where), -1, Keep::yes, where);
-  return scaled(mul(Operand(x, where), rsqrt(add(Operand(power, where), epsilon), where)), scale, {}, where);
+  return ir::apply(Op::rms_norm, {x, given_or(scale, 1, x, where)}, {{}, {epsilon}, {}}, where);
 } catch (const Error& error) {
   ops::refuse_as("rms_norm", where, error);
 }
@@ -121,10 +140,16 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels, Location where)
   if (logits.rank() != 2 || labels.rank() != 1 || logits.size(0) != labels.size(0) || labels.dtype() != DType::i32)
     fail(where, "cross_entropy: needs logits [batch, classes] and i32 labels [batch], got " + to_string(logits.spec()) +
                     " and " + to_string(labels.spec()));
-  const Tensor hit = take_along(logits, expand_dims(labels, 1, where), 1, where);
-  return mean(sub(Operand(logsumexp(logits, 1, Keep::yes, where), where), hit), {}, Keep::no, where);
+  return mean(cross_entropy_of_rows(logits, labels, where), {}, Keep::no, where);
 } catch (const Error& error) {
   ops::refuse_as("cross_entropy", where, error);
+}
+
+Tensor cross_entropy_of_rows(const Tensor& logits, const Tensor& labels, Location where) try {
+  const Tensor each = ir::apply(Op::cross_entropy, {logits, expand_dims(labels, -1, where)}, {}, where);
+  return reshape(each, labels.shape(), where);
+} catch (const Error& error) {
+  ops::refuse_as("cross_entropy_of_rows", where, error);
 }
 
 Tensor mse(const Tensor& prediction, const Tensor& target, Location where) try {

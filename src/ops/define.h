@@ -30,6 +30,8 @@ std::span<const OpDef> window_ops();
 std::span<const OpDef> conv_ops();
 std::span<const OpDef> gate_ops();
 std::span<const OpDef> recurrent_ops();
+std::span<const OpDef> row_ops();
+std::span<const OpDef> attention_ops();
 std::span<const OpDef> random_ops();
 std::span<const OpDef> control_ops();
 

@@ -305,6 +305,7 @@ Elements evaluate_op(const Call& call) {
   if (is_elementwise(op)) return evaluate_elementwise(call);
   if (is_update(op)) return evaluate_update(call);
   if (is_update_of_rows(op)) return evaluate_update_of_rows(call);
+  if (is_row_op(op)) return evaluate_rows(call);
   switch (op) {
     case Op::iota:
       return evaluate_iota(call);
@@ -360,6 +361,9 @@ Elements evaluate_op(const Call& call) {
     case Op::gru:
     case Op::gru_grad:
       return evaluate_recurrent(call);
+    case Op::attention:
+    case Op::attention_grad:
+      return evaluate_attention(call);
     default:
       fail(call.node.where, "the interpreter cannot evaluate " + std::string(definition(op).name));
   }

@@ -44,6 +44,8 @@ Elements evaluate_index(const Call& call);      // gather ... embedding_grad
 Elements evaluate_window(const Call& call);     // unfold ... conv_grad_w
 Elements evaluate_gates(const Call& call);      // gates ... neighbours_sum
 Elements evaluate_recurrent(const Call& call);  // lstm ... gru_grad
+Elements evaluate_rows(const Call& call);       // the rows of rows.def
+Elements evaluate_attention(const Call& call);
 
 /// Calls f(index) for every index of the shape, in row-major order.
 template <class F>

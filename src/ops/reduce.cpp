@@ -74,6 +74,11 @@ Tensor variance(const Tensor& x, const Axes& axes, Keep keep, Location where) tr
 }
 
 Tensor logsumexp(const Tensor& x, const Axes& axes, Keep keep, Location where) try {
+  if (const auto list = normalise(axes, x.rank(), "logsumexp", where);
+      list.size() == 1 && list[0] == x.rank() - 1 && is_floating(x.dtype())) {
+    const Tensor y = ir::apply(Op::logsumexp, {x}, {}, where);
+    return keep == Keep::yes ? y : drop_axes(y, list, where);
+  }
   const Tensor top = stop_gradient(max(x, axes, Keep::yes, where), where);
   const Tensor total = sum(exp(sub(Operand(x, where), top), where), axes, Keep::yes, where);
   const Tensor y = add(Operand(log(total, where), where), top);

@@ -73,6 +73,7 @@ class Backward {
     if (adjoint(id).empty()) adjoint(id) = full(node.spec.shape, 0, node.spec.dtype);
     const auto gradients =
         ir::definition(node.op).gradient({in, value(id, node.scope), adjoint(id), node.attrs, further_[id]});
+    graph_->gradient_of = &node.where;  // a rule may have differentiated by itself
     for (std::size_t k = 0; k < gradients.size(); ++k) {
       const int i = node.inputs[k];
       if (gradients[k].empty() || !leads_[static_cast<std::size_t>(i)]) continue;
@@ -135,11 +136,12 @@ std::vector<Tensor> grad(const Tensor& loss, const std::vector<Tensor>& wrt, Unu
   struct Restore {
     Graph& graph;
     int scope;
+    const Location* gradient_of;
     ~Restore() {
       graph.scope = scope;
-      graph.gradient_of = nullptr;
+      graph.gradient_of = gradient_of;
     }
-  } restore{*loss.graph(), loss.graph()->scope};
+  } restore{*loss.graph(), loss.graph()->scope, loss.graph()->gradient_of};
   loss.graph()->scope = 0;
   const ir::TraceScope same_trace(loss.graph());
   Backward backward(loss.graph(), loss, wrt);

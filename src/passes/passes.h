@@ -25,10 +25,17 @@ std::shared_ptr<ir::Graph> join_pads(const ir::Graph& graph);
 std::shared_ptr<ir::Graph> contract(const ir::Graph& graph);
 /// Ops that walk over the same values become one op with several results. Nothing is simplified afterwards.
 std::shared_ptr<ir::Graph> fuse(const ir::Graph& graph);
+/// Ops on rows and attention become the compositions that they stand for: for tests, and for WINDROW_FUSE=0.
+std::shared_ptr<ir::Graph> spell_out(const ir::Graph& graph);
 /// Drops what no output and no update needs; inputs stay.
 std::shared_ptr<ir::Graph> dce(const ir::Graph& graph);
 
+/// Whether several ops may become one that has a kernel of its own.
+enum class Fuse : bool { no = false, yes = true };
+/// no where the environment says WINDROW_FUSE=0.
+Fuse fuse_by_environment();
+
 /// All of them. What plan/ expects.
-std::shared_ptr<ir::Graph> optimise(const ir::Graph& graph);
+std::shared_ptr<ir::Graph> optimise(const ir::Graph& graph, Fuse fused = fuse_by_environment());
 
 }  // namespace wr::passes

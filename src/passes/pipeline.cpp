@@ -1,4 +1,7 @@
 // The passes in order.
+#include <cstdlib>
+#include <string_view>
+
 #include "passes/passes.h"
 #include "passes/simplify.h"
 
@@ -37,8 +40,14 @@ bool is_lowered(const Graph& graph) {
 
 }  // namespace
 
-std::shared_ptr<Graph> optimise(const Graph& graph) {
+Fuse fuse_by_environment() {
+  const char* text = std::getenv("WINDROW_FUSE");  // NOLINT(concurrency-mt-unsafe)
+  return text && std::string_view(text) == "0" ? Fuse::no : Fuse::yes;
+}
+
+std::shared_ptr<Graph> optimise(const Graph& graph, Fuse fused) {
   auto current = verified("dce", dce(graph));
+  if (fused == Fuse::no) current = verified("dce", dce(*verified("spell_out", spell_out(*current))));
   current = simplify_until_stable(std::move(current));
   current = verified("dce", dce(*verified("join_pads", join_pads(*current))));
   // Simplifying may take a label from an einsum, which is then to be lowered again; so the last word is the lowering's.
@@ -49,6 +58,7 @@ std::shared_ptr<Graph> optimise(const Graph& graph) {
   if (!is_lowered(*current)) current = verified("lower_einsum", lower_einsum(*current));
   current = verified("contract", contract(*current));
   current = verified("dce", dce(*current));
+  if (fused == Fuse::no) return current;
   return verified("dce", dce(*verified("fuse", fuse(*current))));
 }
 

@@ -13,7 +13,7 @@ namespace wr::plan {
 /// operand stood.
 inline bool is_by_element(ir::Op op) {
   const ir::Traits& traits = ir::definition(op).traits;
-  return traits.sweep && !traits.reduction;
+  return traits.sweep && !traits.reduction && !traits.by_row;
 }
 
 /// May a call write a row of a result where the operand's row of the same number stands?

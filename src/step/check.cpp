@@ -31,6 +31,9 @@ std::optional<IndexUse> index_use(const ir::Graph& g, const ir::Node& n) {
       return IndexUse{1, size(0, n.attrs.ints[0])};
     case Op::embedding_sum:
       return IndexUse{1, size(0, 0)};
+    case Op::cross_entropy:
+    case Op::cross_entropy_grad:
+      return IndexUse{1, g[n.inputs[0]].spec.shape.back()};
     case Op::put_along:
       return IndexUse{0, n.attrs.ints[1]};
     case Op::one_hot:

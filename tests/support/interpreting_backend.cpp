@@ -111,6 +111,11 @@ struct Making {
       call.in.push_back(&in[k]);
     }
     if (node().op == Op::neighbours || node().op == Op::neighbours_sum) return neighbours(call, out, row0);
+    if ((node().op == Op::attention || node().op == Op::attention_grad) && work.cut == plan::Cut::along(1)) {
+      ir::Node moved = node();  // the first query of the strip is not the first of all
+      moved.attrs.ints = {moved.attrs.ints[0], moved.attrs.ints[1] + row0};
+      return ir::evaluate_op({moved, call.specs, call.in, call.spec, number});
+    }
     return ir::evaluate_op(call);
   }
 

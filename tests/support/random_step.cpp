@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "windrow/attention.h"
+
 namespace wr::test {
 namespace {
 
@@ -298,13 +300,23 @@ Tensor RandomStep::reduction(const Tensor& x) {
 
 Tensor RandomStep::composition(const Tensor& x) {
   if (x.rank() == 0) return huber(x, leaves_[3]);
-  switch (draw(4)) {
+  switch (draw(8)) {
     case 0:
       return softmax(x, draw(x.rank()));
     case 1:
       return log_softmax(tanh(x), draw(x.rank()));
     case 2:
       return layer_norm(x, 1 + 0.1 * fit(any(), {x.size(-1)}), fit(any(), {x.size(-1)}), 0.1);
+    case 3:
+      return rms_norm(x, fit(any(), {x.size(-1)}), 0.1);
+    case 4:
+      return logsumexp(x, -1);
+    case 5:
+      return cross_entropy_of_rows(fit(x, {batch_, width_}), rows_);
+    case 6: {
+      const Shape shape{draw(2) ? 1 : 3, 1 + draw(5), 2, 1 + draw(3)}, keys{shape[0], 1 + draw(6), 2, shape[3]};
+      return attention(fit(x, shape), fit(tanh(any()), keys), fit(any(), keys), {.causal = draw(2) == 1});
+    }
     default:
       return huber(x, fit(any(), x.shape()), 0.5);
   }

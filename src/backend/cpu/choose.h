@@ -40,9 +40,11 @@ class Chooser {
   void window();
   void random();
   void iota();
-  // choose_einsum.cpp, choose_conv.cpp, choose_gates.cpp
+  // choose_einsum.cpp, choose_conv.cpp, choose_gates.cpp, choose_rows.cpp, choose_attention.cpp
   void einsum();
   void conv();
+  void rows();
+  void attention();
   void gates();
   void neighbours();
   // choose_recurrent.cpp

@@ -1,4 +1,4 @@
-// Kernel calls for each op but einsum and gates.
+// Kernel calls for each op but einsum, gates, attention and ops on rows.
 #include <algorithm>
 
 #include "backend/cpu/choose.h"
@@ -124,6 +124,7 @@ void Chooser::run() {
   if (ir::is_elementwise(node_.op)) return map(work_.out[0].view, work_.in);
   if (ir::is_update(node_.op)) return update();
   if (ir::is_update_of_rows(node_.op)) return update_rows();
+  if (ir::is_row_op(node_.op)) return rows();
   if (ir::definition(node_.op).traits.reduction) return reduce();
   switch (node_.op) {
     case Op::lane_sum:
@@ -156,6 +157,9 @@ void Chooser::run() {
     case Op::gru:
     case Op::gru_grad:
       return recurrent();
+    case Op::attention:
+    case Op::attention_grad:
+      return attention();
     case Op::random:
       return random();
     case Op::iota:

@@ -1,0 +1,44 @@
+// Attention of one head after the other, in blocks of queries and keys: the scores of a block stay in cache, sums of
+// exponentials go along from block to block.
+#pragma once
+
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/kernel.h"
+
+namespace wr::cpu {
+
+/// From one sample, position and head to the next, in elements; columns lie together. Positions are queries or keys.
+struct HeadStrides {
+  std::int64_t batch = 0, position = 0, head = 0;
+};
+
+/// A product for each size of block: [whole or the last block of queries][whole or the last block of keys].
+struct BlockGemms {
+  Gemm of[2][2];
+  const Gemm& at(bool last_queries, bool last_keys) const { return of[last_queries][last_keys]; }
+};
+
+struct AttentionParams {
+  std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, width = 0;
+  std::int64_t query_block = 0, key_block = 0;
+  double scale = 1;
+  bool causal = false;
+  std::int64_t first = 0;     // position of the first query among the keys
+  bool first_is_row = false;  // and the strip's first row is to be added to it
+  bool masked = false;
+  HeadStrides q, k, v, out, lse, g, dq, dk, dv;
+  std::int64_t mask_batch = 0, mask_head = 0, mask_query = 0;  // in elements; keys lie together
+  bool add_dk = false, add_dv = false;                         // to what stands there
+  BlockGemms scores, values;                                   // forward: q k', p v
+  BlockGemms shares, along, of_v, of_k, of_q;                  // backward: k q', v g', p' g, ds' q, ds k
+};
+
+/// Scratch that a run needs beside that of its products, in bytes.
+std::size_t attention_scratch(const AttentionParams& params, DType dtype, bool backward);
+
+/// Forward, ptr: out, lse, q, k, v, scratch, the products' scratch, mask (if masked).
+/// Backward, ptr: dq, dk, dv, q, k, v, out, lse, g, scratch, the products' scratch, mask (if masked).
+using AttentionKernel = void (*)(const AttentionParams& params, void* const* ptr, std::int64_t row0);
+AttentionKernel find_attention(DType dtype, bool backward, Target target);
+
+}  // namespace wr::cpu

@@ -1,0 +1,109 @@
+// Kernel calls of attention: sizes of blocks, and the products of each size that occurs.
+#include <algorithm>
+
+#include "backend/cpu/attention.h"
+#include "backend/cpu/choose.h"
+
+namespace wr::cpu {
+
+using ir::Op;
+
+namespace {
+
+// The scores of a block are 32 KB in f32: they stay in the nearest caches beside what they are made of.
+constexpr std::int64_t kQueries = 64, kKeys = 128;
+
+HeadStrides strides_of(const View& v) { return {v.strides[0], v.strides[1], v.strides[2]}; }
+
+/// [b, position, head, column] with columns that lie together.
+bool has_columns(const View& v) { return v.shape[3] <= 1 || v.strides[3] == 1; }
+
+/// Makes the products of every size of block; `shape` says what one is for some queries and keys.
+template <class ShapeOf>
+BlockGemms products(const AttentionParams& p, Target target, const Machine& machine, std::size_t& scratch,
+                    ShapeOf shape) {
+  BlockGemms made;
+  const std::int64_t queries[] = {p.query_block, p.queries % std::max<std::int64_t>(p.query_block, 1)},
+                     keys[] = {p.key_block, p.keys % std::max<std::int64_t>(p.key_block, 1)};
+  for (int i = 0; i < 2; ++i)
+    for (int j = 0; j < 2; ++j) {
+      if (queries[i] == 0 || keys[j] == 0) continue;
+      made.of[i][j] = make_gemm(shape(queries[i], keys[j]), target, machine);
+      scratch = std::max(scratch, made.of[i][j].scratch_bytes);
+    }
+  return made;
+}
+
+}  // namespace
+
+void Chooser::attention() {
+  const bool backward = node_.op == Op::attention_grad;
+  std::vector<View> in = work_.in, results;
+  const std::size_t mask = backward ? 6 : 3;
+  for (std::size_t k = 0; k < in.size(); ++k)
+    if (k == mask ? in[k].shape[3] > 1 && in[k].strides[3] != 1 : !has_columns(in[k])) in[k] = dense(in[k]);
+  for (const lower::Destination& to : work_.out)
+    results.push_back(has_columns(to.view) ? to.view : emit_.scratch(to.view.dtype, to.view.shape));
+  const View &q = in[0], &k = in[1], &v = in[2];
+  const DType type = q.dtype;
+  AttentionParams p;
+  p.batch = q.shape[0];
+  p.queries = q.shape[1];
+  p.keys = k.shape[1];
+  p.heads = q.shape[2];
+  p.width = q.shape[3];
+  if (results[0].count() == 0 && (!backward || results[1].count() == 0)) return;
+  p.query_block = std::min(kQueries, p.queries);
+  p.key_block = std::min(kKeys, p.keys);
+  p.scale = node_.attrs.reals[0];
+  p.causal = node_.attrs.ints[0] != 0;
+  p.first = node_.attrs.ints[1];
+  p.first_is_row = work_.cut == plan::Cut::along(1);
+  p.q = strides_of(q);
+  p.k = strides_of(k);
+  p.v = strides_of(v);
+  p.masked = in.size() > mask;
+  if (p.masked) {
+    const auto step = [&](int axis) { return in[mask].shape[axis] == 1 ? 0 : in[mask].strides[axis]; };
+    p.mask_batch = step(0);
+    p.mask_head = step(1);
+    p.mask_query = step(2);
+  }
+  std::size_t scratch = 0;
+  const auto d = p.width, Q = p.query_block, K = p.key_block;
+  const auto make = [&](auto shape) { return products(p, target(), kernels_.machine(), scratch, shape); };
+  std::vector<View> operands = results;
+  operands.insert(operands.end(), in.begin(), in.begin() + static_cast<std::ptrdiff_t>(mask));
+  if (!backward) {
+    p.out = strides_of(results[0]);
+    p.lse = strides_of(results[1]);
+    p.scores = make([&](auto m, auto n) { return GemmShape{type, m, n, d, p.q.position, 1, K, 1, K, 1, false}; });
+    p.values =
+        make([&](auto m, auto n) { return GemmShape{type, m, d, n, K, 1, p.v.position, 1, p.out.position, 1, true}; });
+  } else {
+    p.dq = strides_of(results[0]);
+    p.dk = strides_of(results[1]);
+    p.dv = strides_of(results[2]);
+    p.out = strides_of(in[3]);
+    p.lse = strides_of(in[4]);
+    p.g = strides_of(in[5]);
+    p.add_dk = work_.out[1].accumulate;
+    p.add_dv = work_.out[2].accumulate;
+    p.shares = make([&](auto m, auto n) { return GemmShape{type, n, m, d, p.k.position, 1, Q, 1, Q, 1, false}; });
+    p.along = make([&](auto m, auto n) { return GemmShape{type, n, m, d, p.v.position, 1, Q, 1, Q, 1, false}; });
+    p.of_v =
+        make([&](auto m, auto n) { return GemmShape{type, n, d, m, Q, 1, p.g.position, 1, p.dv.position, 1, true}; });
+    p.of_k =
+        make([&](auto m, auto n) { return GemmShape{type, n, d, m, Q, 1, p.q.position, 1, p.dk.position, 1, true}; });
+    p.of_q =
+        make([&](auto m, auto n) { return GemmShape{type, m, d, n, 1, Q, p.k.position, 1, p.dq.position, 1, true}; });
+  }
+  operands.push_back(emit_.scratch_bytes(attention_scratch(p, type, backward)));
+  operands.push_back(emit_.scratch_bytes(std::max<std::size_t>(scratch, 64)));
+  if (p.masked) operands.push_back(in[mask]);
+  call(find_attention(type, backward, target()), p, operands, name());
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (!has_columns(work_.out[i].view)) copy(work_.out[i].view, results[i]);
+}
+
+}  // namespace wr::cpu
