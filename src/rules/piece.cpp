@@ -269,18 +269,23 @@ Piece Logic::contracted(const Piece& a, const Piece& b, const std::vector<Axis>&
   for (const Axis& x : rows) counts[1] *= size(x), result.push_back(size(x));
   for (const Axis& x : columns) counts[2] *= size(x), result.push_back(size(x));
   for (const Axis& x : inner) counts[3] *= size(x);
-  const auto flat = [&](const Piece& p, const std::vector<Axis>& mine, std::int64_t n) {
+  const auto flat = [&](const Piece& p, const std::vector<Axis>& first, const std::vector<Axis>& second,
+                        const Shape& flattened) {
     std::vector<Axis> axes = batch;
-    axes.insert(axes.end(), mine.begin(), mine.end());
-    axes.insert(axes.end(), inner.begin(), inner.end());
+    axes.insert(axes.end(), first.begin(), first.end());
+    axes.insert(axes.end(), second.begin(), second.end());
     Shape shape;
     for (const Axis& x : axes) shape.push_back(size(x));
-    return reshape(broadcast(p, axes, shape), {counts[0], n, counts[3]});
+    return reshape(broadcast(p, axes, shape), flattened);
   };
-  // [batch, rows, 1, inner] with [batch, 1, columns, inner]: the plan goes through it in strips.
-  const Tensor x = reshape(flat(a, rows, counts[1]), {counts[0], counts[1], 1, counts[3]});
-  const Tensor y = reshape(flat(b, columns, counts[2]), {counts[0], 1, counts[2], counts[3]});
-  const Tensor z = some(meet(x, y), {3});
+  // [batch, rows, inner, 1] with [batch, 1, inner, columns]: the plan goes through it in strips, in vectors of columns.
+  // Where these are few the inner axis is the last one, and vectors go along it.
+  const bool wide = counts[2] >= std::min<std::int64_t>(16, counts[3]);
+  const Tensor x = flat(a, rows, inner,
+                        wide ? Shape{counts[0], counts[1], counts[3], 1} : Shape{counts[0], counts[1], 1, counts[3]});
+  const Tensor y = wide ? flat(b, inner, columns, {counts[0], 1, counts[3], counts[2]})
+                        : flat(b, columns, inner, {counts[0], 1, counts[2], counts[3]});
+  const Tensor z = some(meet(x, y), {wide ? 2 : 3});
   std::vector<Axis> axes = batch;
   axes.insert(axes.end(), rows.begin(), rows.end());
   axes.insert(axes.end(), columns.begin(), columns.end());
