@@ -113,6 +113,7 @@ void bind_tensor(nb::module_& m);
 void bind_elementwise(nb::module_& m);
 void bind_ops(nb::module_& m);
 void bind_window_ops(nb::module_& m);
+void bind_sequence_ops(nb::module_& m);
 void bind_step(nb::module_& m);
 void bind_profile(nb::module_& m);
 void bind_nn(nb::module_& m);

@@ -13,6 +13,7 @@ NB_MODULE(_core, m) {
   bind_elementwise(m);
   bind_ops(m);
   bind_window_ops(m);
+  bind_sequence_ops(m);
   bind_step(m);
   bind_profile(m);
   bind_nn(m);

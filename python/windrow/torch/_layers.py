@@ -347,6 +347,10 @@ def broadcast_tensors(interpreter, tensors):
 def attention(interpreter, q, k, v, mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     if enable_gqa:
         raise Error("scaled_dot_product_attention: enable_gqa is not supported")
+    alike = q.ndim == 4 and tuple(k.shape) == tuple(v.shape) and tuple(q.shape)[:2] == tuple(k.shape)[:2]
+    if alike and q.shape[3] == k.shape[3] and mask is None and dropout_p == 0 and scale != 0:
+        inner = [wr.permute(x, [0, 2, 1, 3]) for x in (q, k, v)]  # heads behind positions, as one op has them
+        return wr.permute(wr.attention(*inner, causal=is_causal, scale=scale or 0.0), [0, 2, 1, 3])
     scores = wr.matmul_nt(q * (1 / math.sqrt(q.shape[-1]) if scale is None else scale), k)
     shape, least = tuple(scores.shape), wr.full((), -math.inf, scores.dtype)
     if is_causal:
@@ -377,21 +381,24 @@ def _gru_cell(x, h, w_h, b_h):
 
 
 def _layer(kind, x, h, c, weights, reverse):
-    """x [time, batch, in] through one direction of one layer, unrolled over time."""
+    """x [time, batch, in] through one direction of one layer: LSTM and GRU as one op, plain nets unrolled over time."""
     w_x, w_h = weights[0], weights[1]
     b_x, b_h = (weights[2], weights[3]) if len(weights) == 4 else (None, None)
     inside = wr.matmul_nt(x, w_x)
     if b_x is not None:
         inside = inside + (b_x if kind == "gru" else b_x + b_h)
+    if kind in ("lstm", "gru"):
+        inside, w_h = wr.permute(inside, [1, 0, 2]), wr.permute(w_h, [1, 0])
+        if kind == "lstm":
+            y, h, c = wr.lstm(inside, w_h, h, c, reverse=reverse)
+        else:
+            b_h = wr.full((3 * h.shape[-1],), 0.0, h.dtype) if b_h is None else b_h
+            y, h = wr.gru(inside, w_h, b_h, h, reverse=reverse)
+        return wr.permute(y, [1, 0, 2]), h, c
     outputs = [None] * x.shape[0]
     for t in reversed(range(x.shape[0])) if reverse else range(x.shape[0]):
         now = wr.squeeze(wr.slice(inside, 0, t, t + 1), 0)
-        if kind == "lstm":
-            h, c = _lstm_cell(now, h, c, w_h)
-        elif kind == "gru":
-            h = _gru_cell(now, h, w_h, b_h)
-        else:
-            h = getattr(wr, kind)(now + wr.matmul_nt(h, w_h))
+        h = getattr(wr, kind)(now + wr.matmul_nt(h, w_h))
         outputs[t] = h
     return wr.stack(outputs, 0), h, c
 
