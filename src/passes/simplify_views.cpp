@@ -13,6 +13,8 @@ using ir::Slice;
 
 int operand(const Simplifier& s, int id) { return s[id].inputs[0]; }
 
+bool is_arg(Op op) { return op == Op::reduce_argmax || op == Op::reduce_argmin; }
+
 int drop(Simplifier& s, int id) { return operand(s, id); }
 
 int drop_if_same(Simplifier& s, int id) {
@@ -128,8 +130,7 @@ std::vector<std::int64_t> axes_before(const Dims& order, const std::vector<std::
 
 int reduce_before_permute(Simplifier& s, int id) {
   const int x = operand(s, id);
-  const bool counts = s[id].op == Op::reduce_argmax || s[id].op == Op::reduce_argmin;
-  if (s[x].op != Op::permute || (counts && s[id].attrs.ints.size() != 1)) return -1;
+  if (s[x].op != Op::permute || (is_arg(s[id].op) && s[id].attrs.ints.size() != 1)) return -1;
   const Dims order = order_of(s, x);
   const ir::Attrs axes{axes_before(order, s[id].attrs.ints), {}, {}};
   return s.permute(s.make(s[id].op, {operand(s, x)}, axes), order);
@@ -197,8 +198,6 @@ int drop_empty_pad(Simplifier& s, int id) {
 int drop_concat_of_one(Simplifier& s, int id) { return s[id].inputs.size() == 1 ? operand(s, id) : -1; }
 
 // ---- reductions -------------------------------------------------------------------------------------------------
-bool is_arg(Op op) { return op == Op::reduce_argmax || op == Op::reduce_argmin; }
-
 /// Nothing is to be reduced along an axis of size 1.
 int drop_single_axes(Simplifier& s, int id) {
   const int x = operand(s, id);

@@ -9,11 +9,7 @@ using ir::Op;
 
 namespace {
 
-struct ConvCall {
-  Conv conv;
-};
-
-void run_conv(const ConvCall& call, void* const* ptr, std::int64_t) { call.conv(ptr[1], ptr[2], ptr[0], ptr[3]); }
+void run_conv(const Conv& conv, void* const* ptr, std::int64_t) { conv(ptr[1], ptr[2], ptr[0], ptr[3]); }
 
 ImageStrides image_strides(const View& v) { return {v.strides[0], v.strides[1], v.strides[2]}; }
 bool has_contiguous_channels(const View& v) { return v.strides[3] == 1 || v.shape[3] == 1; }
@@ -52,9 +48,9 @@ void Chooser::conv() {
   s.y = image_strides(y);
   for (int i = 0; i < 4; ++i) s.w[i] = w.strides[i];
   s.accumulate = accumulate && direct;
-  const ConvCall made{make_conv(result, s, target(), kernels_.machine())};
-  const View scratch = made.conv.scratch_bytes ? emit_.scratch_bytes(made.conv.scratch_bytes) : out;
-  call(run_conv, made, {out, first, second, scratch}, made.conv.kernel);
+  const Conv made = make_conv(result, s, target(), kernels_.machine());
+  const View scratch = made.scratch_bytes ? emit_.scratch_bytes(made.scratch_bytes) : out;
+  call(run_conv, made, {out, first, second, scratch}, made.kernel);
   if (direct) return;
   if (accumulate) throw Error("internal: a sum of convolutions whose channels are apart");
   copy(to, out);
