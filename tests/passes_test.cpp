@@ -177,6 +177,9 @@ TEST(Simplify, PermutesMoveBehindWhatIsDoneToThem) {
   EXPECT_SIMPLIFIED(transpose(where(transpose(c), transpose(x), transpose(y))), "where(c, x, y)");
   EXPECT_SIMPLIFIED(transpose(x) + reshape(y, {3, 2}), "add(permute(x){1,0}, reshape(y)[3,2])");  // not alike
   EXPECT_SIMPLIFIED(sum(transpose(x), 1, Keep::yes), "reshape(reduce_sum(x){0})[3,1]");
+  // An order that is not its own inverse.
+  EXPECT_SIMPLIFIED(permute(permute(reshape(x, {1, 2, 3}), {2, 0, 1}) + reshape(r, {3, 1, 1}), {1, 2, 0}),
+                    "add(reshape(x)[1,2,3], reshape(r)[1,1,3])");
   EXPECT_SIMPLIFIED(transpose(concat({transpose(x), transpose(y)}, 0)), "concat(x, y){1}");
 }
 
