@@ -43,8 +43,9 @@ Recorder::Recorder(const lower::Program& program)
     for (std::size_t phase = 0; phase < phases_; ++phase) {
       offset_[phase * lanes_ + lane] = length_;
       length_ += 1;
-      for (const Piece& piece : program.pieces[phase][lane])
+      lower::for_each_run(program.pieces[phase][lane], [&](const Piece& piece, std::int64_t) {
         length_ += program.codes[static_cast<std::size_t>(piece.code)].calls.size();
+      });
     }
     length_ = rounded(length_);
   }
@@ -123,11 +124,13 @@ void Recorder::add_lanes(const Mark& mark, const std::uint64_t* times) noexcept 
         const std::uint64_t* t = times + offset(phase, lane);
         Sum* sums = sums_.data() + static_cast<std::size_t>(lane) * calls_;
         (phase == 0 ? member.start : member.barrier[phase]) += t[0] - here;
-        for (const Piece& piece : program_.pieces[phase][static_cast<std::size_t>(lane)]) {
-          const auto code = static_cast<std::size_t>(piece.code);
-          Sum* sum = sums + code_begin_[code];
-          for (std::size_t i = 0, n = program_.codes[code].calls.size(); i < n; ++i, ++t) sum[i].add(t[1] - t[0]);
-        }
+        lower::for_each_run(program_.pieces[phase][static_cast<std::size_t>(lane)],
+                            [&](const Piece& piece, std::int64_t) {
+                              const auto code = static_cast<std::size_t>(piece.code);
+                              Sum* sum = sums + code_begin_[code];
+                              const std::size_t calls = program_.codes[code].calls.size();
+                              for (std::size_t i = 0; i < calls; ++i, ++t) sum[i].add(t[1] - t[0]);
+                            });
         const std::uint64_t worked = *t - times[offset(phase, lane)];
         member.busy += worked;
         member.phase[phase] += worked;

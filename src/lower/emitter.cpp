@@ -39,7 +39,7 @@ void Emitter::call(int kernel, const std::vector<View>& operands, const char* na
   Pending p{{kernel, static_cast<int>(operands.size()), node, name}, {}, operands_.size(), in_place};
   const int now = static_cast<int>(calls_.size());
   for (const View& v : operands) {
-    operands_.push_back({v.base, v.offset, v.advance, v.inner});
+    operands_.push_back({v.base, v.offset, v.advance, v.inner, v.step});
     operand_buffers_.push_back(v.buffer);
     (v.base == kScratch ? p.cost.scratch_bytes
      : v.advance == 0   ? p.cost.whole_bytes

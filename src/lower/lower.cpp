@@ -48,7 +48,8 @@ class Builder {
     for (std::size_t i = 0; i < s_.states.size(); ++i) p_.state_base.push_back(next++);
     for (int id = 0; id < g_.size(); ++id)
       if (g_[id].op == Op::constant) {
-        p_.constants.push_back(id);
+        p_.constants.push_back(g_[id].value);
+        constants_.push_back(id);
         p_.constant_base.push_back(next++);
       }
     for (std::size_t i = 0; i < g_.outputs.size(); ++i) p_.output_base.push_back(next++);
@@ -63,7 +64,7 @@ class Builder {
     auto put = [&](int id, int base) { whole(id) = dense_view(base, 0, g_[id].spec.dtype, g_[id].spec.shape); };
     for (std::size_t i = 0; i < g_.inputs.size(); ++i) put(g_.inputs[i], p_.input_base[i]);
     for (std::size_t i = 0; i < s_.states.size(); ++i) put(s_.states[i], p_.state_base[i]);
-    for (std::size_t i = 0; i < p_.constants.size(); ++i) put(p_.constants[i], p_.constant_base[i]);
+    for (std::size_t i = 0; i < constants_.size(); ++i) put(constants_[i], p_.constant_base[i]);
   }
 
   /// Values read outside their strips: in the state or output they are for, or in the arena while they are needed.
@@ -172,7 +173,7 @@ class Builder {
           if (fresh) it->second = add_codes(index, &region, static_cast<int>(r), rows, first, reserved);
           for (const Piece& piece : it->second)
             lanes[static_cast<std::size_t>(region.first_lane + l)].push_back(
-                {piece.code, row + piece.inner, piece.inner});
+                {piece.code, row + piece.inner, piece.inner, piece.span, piece.turns});
           if (rows == 0) break;
         }
       }
@@ -189,7 +190,7 @@ class Builder {
     for (CallList& list : emitter.finish(reserved, memory_)) p_.codes.push_back({std::move(list), 0, region_index});
     std::vector<Piece> pieces;
     for (const Turn& turn : turns) {
-      pieces.push_back({first_code + turn.list, turn.inner, turn.inner});
+      pieces.push_back({first_code + turn.list, turn.inner, turn.inner, turn.span, turn.turns});
       p_.codes[static_cast<std::size_t>(pieces.back().code)].rows = turn.rows;
     }
     return pieces;
@@ -243,6 +244,7 @@ class Builder {
   Emitter::Memory memory_;
   Homes h_;
   std::vector<std::size_t> shared_bytes_;
+  std::vector<int> constants_;  // nodes
 };
 
 }  // namespace

@@ -24,6 +24,8 @@ struct Turn {
   int list;
   std::int64_t inner = 0;
   std::int64_t rows = 0;
+  int span = 1;  // see Piece
+  std::int64_t turns = 1;
 };
 
 /// Lowers the members of a region for strips of `rows` rows, or (region == nullptr) a phase's shared values.

@@ -1,8 +1,10 @@
 // A plan as a device runs it: flat lists of calls. Every pointer is a base plus a fixed offset plus the first row times
-// a fixed advance; nothing is decided while running. Which kernel a call is, the device knows by number.
+// a fixed advance, and in a loop the turn times a fixed step; nothing is decided while running. Which kernel a call is,
+// the device knows by number.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "lower/view.h"
@@ -14,6 +16,7 @@ struct Operand {
   std::int64_t offset = 0;   // bytes
   std::int64_t advance = 0;  // bytes a row
   std::int64_t inner = 0;    // bytes a row of the strip, in values that stand in scratch for the strip alone
+  std::int64_t step = 0;     // bytes a turn of the loop that the call is in
 };
 
 struct Call {
@@ -21,6 +24,7 @@ struct Call {
   int operands = 0;       // they stand beside the calls, one call's after the other's
   int node = -1;          // of the schedule's graph: the one whose results the call makes, or helps to make
   const char* name = "";  // of the kernel, for people
+  int inside = -1;        // of the body of the node's, where that is a loop
 };
 
 /// What a call touches, for people and profiles. It stands beside the calls: running never reads it.
@@ -45,10 +49,21 @@ struct Code : CallList {
 
 /// A code and the rows it is for.
 struct Piece {
-  int code;
-  std::int64_t row0;       // of the region
+  int code = -1;
+  std::int64_t row0 = 0;   // of the region
   std::int64_t inner = 0;  // the same counted from the strip's first row
+  /// Of the first piece of a loop: so many pieces, this one among them, one after the other, and that so many times.
+  int span = 1;
+  std::int64_t turns = 1;
 };
+
+/// Calls f(piece, turn) for each piece as often as it is run, in that order.
+template <class F>
+void for_each_run(const std::vector<Piece>& pieces, F f) {
+  for (std::size_t i = 0; i < pieces.size(); i += static_cast<std::size_t>(pieces[i].span))
+    for (std::int64_t turn = 0; turn < pieces[i].turns; ++turn)
+      for (int k = 0; k < pieces[i].span; ++k) f(pieces[i + static_cast<std::size_t>(k)], turn);
+}
 
 struct Program {
   int lanes = 1;
@@ -62,8 +77,8 @@ struct Program {
   /// Copied by the caller after the last phase: new values of states and outputs that had no strip of their own.
   CallList commits;
   int bases = 0;
-  std::vector<int> input_base, state_base, constant_base, output_base;  // by position; constants by order of nodes
-  std::vector<int> constants;                                           // nodes
+  std::vector<int> input_base, state_base, constant_base, output_base;  // by position
+  std::vector<std::shared_ptr<const Array>> constants;                  // what constant_base is for
 };
 
 }  // namespace wr::lower

@@ -18,6 +18,7 @@ struct View {
   std::int64_t offset = 0;   // bytes
   std::int64_t advance = 0;  // bytes a row of the region
   std::int64_t inner = 0;    // bytes a row of the strip
+  std::int64_t step = 0;     // bytes a turn of the loop
   DType dtype = DType::f32;
   Shape shape;
   Strides strides;

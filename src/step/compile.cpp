@@ -116,7 +116,7 @@ Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOp
     executor->bind(program.state_base[i], variable->memory);
   }
   for (std::size_t i = 0; i < program.constants.size(); ++i) {
-    constants.push_back(g[program.constants[i]].value);
+    constants.push_back(program.constants[i]);
     executor->bind(program.constant_base[i], const_cast<void*>(detail::ArrayAccess::read(*constants.back())));
   }
   outputs.reserve(g.outputs.size());

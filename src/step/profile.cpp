@@ -162,7 +162,8 @@ class Assembly {
     for (std::size_t phase = 0; phase < program_.pieces.size(); ++phase)
       for (int lane = 0; lane < program_.lanes; ++lane) {
         std::map<int, int> times;  // a code runs in this lane
-        for (const auto& piece : program_.pieces[phase][static_cast<std::size_t>(lane)]) ++times[piece.code];
+        lower::for_each_run(program_.pieces[phase][static_cast<std::size_t>(lane)],
+                            [&](const lower::Piece& piece, std::int64_t) { ++times[piece.code]; });
         for (auto [c, count] : times) add_code(static_cast<int>(phase), lane, static_cast<std::size_t>(c), count, rest);
       }
     for (std::size_t i = 0; i < program_.commits.calls.size(); ++i) {
@@ -327,11 +328,13 @@ class Assembly {
       for (int lane = m * program_.lanes / run.members; lane < (m + 1) * program_.lanes / run.members; ++lane) {
         const std::uint64_t* t = run.times + record_.offset(phase, lane);
         add(lane, phase == 0 ? -2 : -1, here, t[0]);
-        for (const auto& piece : program_.pieces[phase][static_cast<std::size_t>(lane)])
-          for (int kernel : of_code_[static_cast<std::size_t>(piece.code)]) {
-            add(lane, kernel, t[0], t[1]);
-            ++t;
-          }
+        lower::for_each_run(program_.pieces[phase][static_cast<std::size_t>(lane)],
+                            [&](const lower::Piece& piece, std::int64_t) {
+                              for (int kernel : of_code_[static_cast<std::size_t>(piece.code)]) {
+                                add(lane, kernel, t[0], t[1]);
+                                ++t;
+                              }
+                            });
         here = *t;
       }
     add(0, -3, here, run.times[record_.commit_offset()]);
@@ -344,12 +347,14 @@ class Assembly {
       for (int lane = 0; lane < program_.lanes; ++lane) {
         const std::uint64_t* t = run.times + record_.offset(phase, lane);
         std::int64_t live = 0;
-        for (const auto& piece : program_.pieces[phase][static_cast<std::size_t>(lane)])
+        const auto add_code = [&](const lower::Piece& piece, std::int64_t) {
           for (const CallCost& cost : program_.codes[static_cast<std::size_t>(piece.code)].costs) {
             if (cost.live_bytes != live) changes.emplace_back(*t, cost.live_bytes - live);
             live = cost.live_bytes;
             ++t;
           }
+        };
+        lower::for_each_run(program_.pieces[phase][static_cast<std::size_t>(lane)], add_code);
         if (live != 0) changes.emplace_back(*t, -live);
       }
     std::sort(changes.begin(), changes.end());

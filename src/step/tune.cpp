@@ -41,7 +41,7 @@ class Playground {
     }
     for (std::size_t i = 0; i < program.constants.size(); ++i)
       executor.bind(program.constant_base[i],
-                    const_cast<void*>(detail::ArrayAccess::read(*g[program.constants[i]].value)));
+                    const_cast<void*>(detail::ArrayAccess::read(*program.constants[i])));
     for (std::size_t i = 0; i < g.outputs.size(); ++i)
       executor.bind(program.output_base[i], zeros(g[g.outputs[i]].spec));
   }

@@ -208,22 +208,24 @@ class Executor final : public backend::Executor {
   void run(int) noexcept override {
     for (const auto& phase : program_.pieces)
       for (std::size_t lane = phase.size(); lane-- > 0;)  // in an order that threads would hardly take
-        for (const lower::Piece& piece : phase[lane])
-          run_calls(program_.codes[static_cast<std::size_t>(piece.code)], bases_[lane], piece.row0, piece.inner);
-    run_calls(program_.commits, bases_[0], 0, 0);
+        lower::for_each_run(phase[lane], [&](const lower::Piece& piece, std::int64_t turn) {
+          run_calls(program_.codes[static_cast<std::size_t>(piece.code)], bases_[lane], piece, turn);
+        });
+    run_calls(program_.commits, bases_[0], {}, 0);
   }
   void record(bool) override {}
   backend::Recorder* recorder() override { return nullptr; }
 
  private:
-  void run_calls(const lower::CallList& list, const std::vector<char*>& bases, std::int64_t row0,
-                 std::int64_t inner) const {
+  void run_calls(const lower::CallList& list, const std::vector<char*>& bases, const lower::Piece& piece,
+                 std::int64_t turn) const {
     const lower::Operand* o = list.operands.data();
     for (const lower::Call& call : list.calls) {
       std::vector<void*> ptr;
       for (int k = 0; k < call.operands; ++k, ++o)
-        ptr.push_back(bases[static_cast<std::size_t>(o->base)] + o->offset + row0 * o->advance + inner * o->inner);
-      (*kernels_)[call.kernel](ptr.data(), row0);
+        ptr.push_back(bases[static_cast<std::size_t>(o->base)] + o->offset + piece.row0 * o->advance +
+                      piece.inner * o->inner + turn * o->step);
+      (*kernels_)[call.kernel](ptr.data(), piece.row0);
     }
   }
 
