@@ -1,7 +1,11 @@
 """What Python costs a call: microseconds from Python, in C++, and the difference. Wants a quiet machine.
 
-usage: overhead.py [torch]
+usage: overhead.py [torch] [PROGRAM]
+
+With the windrow program (build/windrow), its own case dqn_step_b64 is timed too, in turn with the same step from Python.
 """
+import json
+import subprocess
 import sys
 
 import numpy as np
@@ -20,26 +24,55 @@ def best(statement, names, calls=20_000, rounds=9):
 def show(title, step, *arguments):
     step(*arguments)
     names = {"step": step, **{f"a{i}": a for i, a in enumerate(arguments)}}
-    python = best(f"step({', '.join(list(names)[1:])})", names) - best("pass", {})
-    inside = step.seconds(*arguments, runs=20_000) * 1e6
+    call = f"step({', '.join(list(names)[1:])})"
+    python = best(call, names, calls=200, rounds=3)
+    python = best(call, names, calls=20_000 if python < 20 else 1_000) - best("pass", {})
+    inside = step.seconds(*arguments, runs=20_000 if python < 20 else 2_000) * 1e6
     print(f"{title:36} {python:6.2f} us, in C++ {inside:6.2f}, Python {python - inside:5.2f}")
 
 
+class Dueling(wr.nn.Module):
+    """The net of the benchmark case dqn_step_b64."""
+
+    def __init__(self):
+        self.f1, self.n1, self.f2, self.n2 = wr.nn.Dense(144, 128), wr.nn.LayerNorm(128), wr.nn.Dense(128, 64), wr.nn.LayerNorm(64)
+        self.value, self.advantage = wr.nn.Dense(64, 1), wr.nn.Dense(64, 6)
+
+    def forward(self, x, mode="train"):
+        x = wr.relu(self.n1(self.f1(x)))
+        x = wr.relu(self.n2(self.f2(x)))
+        a = self.advantage(x)
+        return self.value(x) + a - a.mean(1, keepdims=True)
+
+
 def dqn():
-    """The net of the benchmark case dqn_step_b64, as a plain step."""
-    make = lambda: wr.nn.Sequential(wr.nn.Dense(144, 128), wr.nn.Relu(), wr.nn.Dense(128, 64), wr.nn.Relu(), wr.nn.Dense(64, 6))  # noqa: E731
-    q, target, adam = make(), make(), wr.optim.Adam(lr=1e-3)
+    """The benchmark case itself: a dueling double DQN with layer norms, a Huber loss and Adam."""
+    online, target, adam = Dueling(), Dueling(), wr.optim.Adam()
 
     @wr.compile
-    def update(o, a, r, o2, d):
-        y = wr.stop_gradient(r + 0.99 * (1 - d) * target(o2).max(1))
-        loss = wr.loss.huber(wr.take_along(q(o), a.expand_dims(1), 1).squeeze(1), y)
-        adam.minimize(loss, q.parameters())
+    def update(s, s2, action, reward, not_done, weight):
+        q = wr.take_along(online(s), action, 1)
+        best = wr.argmax(wr.stop_gradient(online(s2)), 1, keepdims=True)
+        y = wr.stop_gradient(reward + 0.99 * not_done * wr.take_along(target(s2), best, 1))
+        loss = (wr.loss.huber(q, y, reduction="none") * weight).mean()
+        adam.minimize(loss, online.parameters())
         return loss
 
     rng = np.random.default_rng(0)
-    return update, (rng.normal(size=(64, 144)).astype("f"), rng.integers(0, 6, 64).astype("i"), rng.normal(size=64).astype("f"),
-                    rng.normal(size=(64, 144)).astype("f"), np.zeros(64, "f"))
+    states = [np.eye(6, dtype="f")[rng.integers(0, 6, (64, 24))].reshape(64, 144) for _ in range(2)]
+    return update, (*states, rng.integers(0, 6, (64, 1)).astype("i"), rng.normal(size=(64, 1)).astype("f"), np.ones((64, 1), "f"),
+                    np.ones((64, 1), "f"))
+
+
+def beside_the_program(program, update, batch):
+    """The case dqn_step_b64 of the C++ program and the same step from Python, in turn; the best of each."""
+    ours, theirs = [], []
+    names = {"step": update, **{f"a{i}": a for i, a in enumerate(batch)}}
+    for _ in range(5):
+        found = subprocess.run([program, "bench", "--json", "--seconds", "0.5", "dqn_step_b64"], capture_output=True, text=True, check=True)
+        theirs.append(json.loads(found.stdout.splitlines()[-1])["best_us"])
+        ours.append(best(f"step({', '.join(list(names)[1:])})", names, calls=500, rounds=10))
+    print(f"{'dqn_step_b64, from Python':36} {min(ours):6.2f} us, windrow bench {min(theirs):6.2f}: {min(theirs) / min(ours):.3f} of its speed")
 
 
 def main():
@@ -50,14 +83,17 @@ def main():
     state = wr.State(0.0)
     show("two numpy arrays, no result", wr.compile(lambda x, y: state.assign((x * y).sum()), threads=1), x, y)
     update, batch = dqn()
-    show("a DQN update, five numpy arrays", update, *batch)
+    show("dqn_step_b64, six numpy arrays", update, *batch)
+    program = [a for a in sys.argv[1:] if a != "torch"]
+    if program:
+        beside_the_program(program[0], update, batch)
     if "torch" in sys.argv:
         import torch
 
         torch.set_num_threads(1)
         five = wr.compile(lambda a, b, c, d, e, rate: (a + b + c + d + e).sum() * rate, threads=1)
         show("five torch tensors and a rate", five, *[torch.ones(4) for _ in range(5)], 0.1)
-        show("a DQN update, five torch tensors", update, *[torch.from_numpy(a) for a in batch])
+        show("dqn_step_b64, six torch tensors", update, *[torch.from_numpy(a) for a in batch])
 
 
 main()

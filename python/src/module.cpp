@@ -22,5 +22,6 @@ NB_MODULE(_core, m) {
   bind_data(m);
   bind_rl(m);
   bind_logic(m);
+  bind_rules(m);
   bind_doctor(m);
 }

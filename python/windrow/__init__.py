@@ -18,7 +18,7 @@ Arrays of numpy, PyTorch, JAX and everything with a buffer or DLPack go in where
 which numpy.asarray() and torch.from_dlpack() see without a copy. windrow.torch compiles PyTorch programs as they are.
 """
 from ._core import *  # noqa: F401,F403
-from ._core import __version__, Error, doctor, loss, optim, rl, schedule, logic  # noqa: F401
+from ._core import __version__, Error, doctor, loss, optim, rl, rules, schedule, logic  # noqa: F401
 from . import _methods  # noqa: F401
 from .data import Loader as _Loader  # makes windrow.data, over the module of C++
 from .nn import Module as _Module
@@ -27,7 +27,7 @@ from ._checkpoint import load, save  # noqa: F401
 
 import sys as _sys
 
-for _name in ("loss", "optim", "rl", "schedule", "logic"):  # so that `import windrow.optim` works too
+for _name in ("loss", "optim", "rl", "rules", "schedule", "logic"):  # so that `import windrow.optim` works too
     _sys.modules[f"{__name__}.{_name}"] = globals()[_name]
 del _sys, _name, _Loader, _Module
 Error.__doc__ = "What Windrow refuses, with the line and what was expected. A ValueError."

@@ -6,7 +6,7 @@ from . import _core
 from ._core import Step
 
 
-def compile(fn=None, *, name=None, threads=0, lanes=0, simd="", profile=False):  # noqa: A001
+def compile(fn=None, *, name=None, threads=0, lanes=0, simd="", machine="", tune=False, check=None, profile=False):  # noqa: A001
     """Compiles a function of tensors into a step.
 
     The function is traced when it is first called with arguments of some shapes and types, and compiled into a plan
@@ -18,6 +18,11 @@ def compile(fn=None, *, name=None, threads=0, lanes=0, simd="", profile=False): 
     threads  at most; 0: WINDROW_THREADS, else the cores there are. Results do not depend on it
     lanes    virtual cores the plan is made for; 0: chosen for this machine
     simd     'sse4', 'avx2', 'avx512' or 'neon'; by default the best there is
+    machine  to plan for: 'sapphire', 'zen3', 'desktop', 'pi4' or a file; by default this one. The same machine and SIMD give the
+             same plan and the same bits anywhere
+    tune     times the few plans that are estimated to be fastest, takes the fastest, and remembers it for the next time
+    check    after each run, results and states must be finite, and before it, indices in range: otherwise an Error names the op
+             that is to blame, and the states are as they were. None: as WINDROW_CHECK says
     profile  from the first run on; see Step.profile
 
         @wr.compile
@@ -26,7 +31,7 @@ def compile(fn=None, *, name=None, threads=0, lanes=0, simd="", profile=False): 
         @wr.compile(threads=1)
         def act(x): ...
     """
-    options = {"threads": threads, "lanes": lanes, "simd": simd, "profile": profile}
+    options = {"threads": threads, "lanes": lanes, "simd": simd, "machine": machine, "tune": tune, "check": check, "profile": profile}
     if name is not None:
         options["name"] = name
 
