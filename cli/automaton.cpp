@@ -1,18 +1,15 @@
 // windrow train life, checkerboard, ...: options, progress, several seeds. What is trained is in apps/automaton.h.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "apps/automaton/show.h"
-#include "apps/common/text.h"
-#include "apps/common/times.h"
 #include "base/json.h"
 #include "cli/eval.h"
 #include "cli/session.h"
 #include "cli/train.h"
 #include "windrow/error.h"
+#include "windrow/text.h"
 
 namespace wr::cli {
 namespace {
@@ -24,6 +21,7 @@ struct Options {
   std::map<std::string, std::string> given;
   int threads = 0, seeds = 1;
   std::string save, resume;
+  std::vector<std::string> logs;
   bool json = false, published = false;
   double seconds = 0;
 };
@@ -53,47 +51,45 @@ AutomatonSettings settings_for(const Options& o) {
 
 class Printer {
  public:
-  explicit Printer(bool json) : json_(json), line_(isatty(STDOUT_FILENO) != 0 && !json) {}
+  explicit Printer(bool json) : progress_(form_of(json)) {}
   void update(const AutomatonProgress& p) {
-    const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-    if (!line_ || now < next_) return;
-    next_ = now + 0.1;
-    fmt::print("\r\x1b[K{}", text(p));
-    std::fflush(stdout);
-    shown_ = true;
+    if (progress_.form() == report::Form::line) progress_.show(moment(p));
   }
   void look(const AutomatonProgress& p) {
-    if (json_)
-      fmt::print("{}\n", Json{{"update", p.update},
-                              {"search", p.search},
-                              {"soft", p.soft},
-                              {"hard", p.hard},
-                              {"sharpness", p.sharpness},
-                              {"hardness", p.hardness},
-                              {p.search > 0 ? "searches_per_second" : "updates_per_second", p.rate}}
-                             .dump());
-    else if (!line_)
-      fmt::print("{}\n", text(p));
-    std::fflush(stdout);
+    if (progress_.form() == report::Form::json)
+      progress_.say(Json{
+          {"update", p.update},
+          {"search", p.search},
+          {"soft", p.soft},
+          {"hard", p.hard},
+          {"sharpness", p.sharpness},
+          {"hardness", p.hardness},
+          {p.search > 0 ? "searches_per_second" : "updates_per_second",
+           p.rate}}.dump());
+    else if (progress_.form() == report::Form::plain)
+      progress_.say(report::progress_line(moment(p), 0));
   }
-  void clear() {
-    if (shown_) fmt::print("\r\x1b[K");
-    shown_ = false;
-  }
+  void clear() { progress_.clear(); }
 
  private:
-  static std::string text(const AutomatonProgress& p) {
+  static report::Moment moment(const AutomatonProgress& p) {
     if (p.search > 0)
-      return fmt::format("search {}  hard loss {:.5f}  {:.1f} searches/s  ends after {} more in vain", p.search, p.hard,
-                         p.rate, p.searches_left);
-    return fmt::format(
-        "update {}/{}  soft loss {:.5f}  hard loss {:.5f}  sharpness {:.2f}  hard gates {:.0f} %  {:.1f} updates/s  at "
-        "most {} left",
-        p.update, p.updates, p.soft, p.hard, p.sharpness, 100 * p.hardness, p.rate, clock_text(p.seconds_left));
+      return {.done = p.search,
+              .unit = "search",
+              .rate = p.rate,
+              .rate_unit = "searches",
+              .values = {{"hard loss", p.hard}},
+              .note = fmt::format("ends after {} more in vain", p.searches_left)};
+    return {.done = p.update,
+            .total = p.updates,
+            .unit = "update",
+            .rate = p.rate,
+            .values = {{"soft loss", p.soft}, {"hard loss", p.hard}, {"sharpness", p.sharpness}},
+            .note = fmt::format("hard gates {:.0f} %", 100 * p.hardness),
+            .seconds_left = p.seconds_left,
+            .at_most = true};
   }
-  bool json_, line_;
-  bool shown_ = false;
-  double next_ = 0;
+  report::Progress progress_;
 };
 
 void print_start(const AutomatonRun& run, const Options& o) {
@@ -118,7 +114,8 @@ void print_end(const AutomatonRun& run, Outcome outcome, const Options& o) {
     fmt::print("seed {}: {} after {} updates{}{}, {}\n", run.settings().seed,
                exact ? "the hard circuit is exact" : "not exact", run.updates_done(),
                run.searches_done() > 0 ? fmt::format(" and {} searches", run.searches_done()) : "",
-               run.restarts() > 0 ? fmt::format(" and {} restarts", run.restarts()) : "", duration_text(run.seconds()));
+               run.restarts() > 0 ? fmt::format(" and {} restarts", run.restarts()) : "",
+               text::duration(run.seconds()));
   }
   std::fflush(stdout);
 }
@@ -134,7 +131,7 @@ bool is_best(const std::vector<LossPoint>& history) { return &best_point(history
 void print_best(const AutomatonRun& run, const Options& o) {
   if (run.history().empty() || is_best(run.history())) return;
   const LossPoint& best = best_point(run.history());
-  fmt::print("best:  {}   (update {}, hard loss {:.5f})\n", printable(best_name(o.save)), best.update, best.hard);
+  fmt::print("best:  {}   (update {}, hard loss {:.5f})\n", text::printable(best_name(o.save)), best.update, best.hard);
 }
 
 /// Saves what a stopped run has, and says how to go on.
@@ -157,12 +154,16 @@ int train_one(const AutomatonSettings& settings, const Options& o, const Budget&
   if (!o.json) print_start(run, o);
   warn_of(from, o.resume);
   Printer printer(o.json);
+  std::vector<report::Point> so_far;
+  for (const LossPoint& p : run.history()) so_far.push_back(point_of(p));
+  Logs logs(o.logs, so_far);
   AutomatonWatch watch;
   watch.stop = [&] { return interrupted() || budget.is_over(); };
   watch.update = [&](const AutomatonProgress& p) { printer.update(p); };
   double saved = 0;
   watch.look = [&](const AutomatonProgress& p) {
     printer.look(p);
+    if (!run.history().empty()) logs.add(point_of(run.history().back(), run.seconds()));
     if (o.save.empty() || o.seeds > 1) return;
     if (is_best(run.history())) save_or_warn([&] { run.save(best_name(o.save)); });
     if (run.seconds() > saved + 10) {
@@ -177,7 +178,7 @@ int train_one(const AutomatonSettings& settings, const Options& o, const Budget&
   const bool worth_keeping = o.seeds == 1 || outcome == Outcome::exact;
   if (!o.save.empty() && worth_keeping) save_whole([&] { run.save(o.save); });
   if (!o.json && !o.save.empty() && o.seeds == 1) {
-    fmt::print("model: {0}   (windrow circuit {0}; windrow run {0})\n", printable(o.save));
+    fmt::print("model: {0}   (windrow circuit {0}; windrow run {0})\n", text::printable(o.save));
     if (outcome != Outcome::exact) print_best(run, o);
   }
   return 0;
@@ -187,6 +188,7 @@ int train(Options o) {
   AutomatonSettings settings = settings_for(o);
   if (o.save.empty()) o.save = o.resume;
   if (!o.resume.empty() && o.seeds > 1) throw UsageError("--seeds", "a resumed run has one seed");
+  if (!o.logs.empty() && o.seeds > 1) throw UsageError("--log", "is of one training; leave out --seeds");
   check_outputs({{"--save", o.save}, {"--save", best_name(o.save)}});
   const Interruptible guard;
   const Budget budget(o.seconds);
@@ -231,7 +233,8 @@ int evaluate_automaton(const EvalOptions& o) {
                            .dump());
   else
     fmt::print("{}: {}; {} grid{} of {}x{} cells after {} steps: {} exact, {:.3f} % of the cells are right\n",
-               printable(o.file), s.task, grids, grids == 1 ? "" : "s", s.height, s.width, s.steps, exact, 100 * right);
+               text::printable(o.file), s.task, grids, grids == 1 ? "" : "s", s.height, s.width, s.steps, exact,
+               100 * right);
   return 0;
 }
 
@@ -267,6 +270,10 @@ void add_automaton_tasks(Command train_command) {
              "Checkpoint, written while training, at its end and on Ctrl-C; the best in NAME.best.safetensors")
         .type("FILE");
     c.option("--resume", o->resume, "Go on from a checkpoint").type("FILE");
+    c.option("--log", o->logs,
+             "Figures as they come: FILE.csv, FILE.jsonl, or a folder for TensorBoard; may be repeated")
+        .type("FILE")
+        .one_value_each();
     c.flag("--published", o->published, "Begin with the settings the task was published with");
     c.flag("--json", o->json, "One JSON object a line");
     c.does([o] { return train(*o); });

@@ -3,12 +3,12 @@
 
 #include "apps/automaton/export.h"
 #include "apps/automaton/show.h"
-#include "apps/common/text.h"
 #include "base/json.h"
 #include "cli/session.h"
 #include "cli/train.h"
 #include "windrow/error.h"
 #include "windrow/files.h"
+#include "windrow/text.h"
 
 namespace wr::cli {
 namespace {
@@ -48,7 +48,7 @@ int circuit(const CircuitOptions& o) {
                             {"visible_by_kind", kinds}}
                            .dump());
   } else {
-    fmt::print("{}: {}\n", printable(o.file), trained.settings.task);
+    fmt::print("{}: {}\n", text::printable(o.file), trained.settings.task);
     fmt::print("trained:    {} gates on {} channels ({} that are not pass-throughs)\n", all.gates.size(),
                all.outputs.size(), not_pass);
     fmt::print("simplified: {} gates: {}\n", small.gates.size(), kinds_text(small));
@@ -56,13 +56,14 @@ int circuit(const CircuitOptions& o) {
                seen.gates.size(), kinds_text(seen));
   }
   const auto names = input_names(trained.settings.channels);
-  if (!o.svg.empty()) write_file(o.svg, to_svg(seen, names));
+  if (!o.svg.empty())
+    write_file(o.svg, to_svg(seen, names, fmt::format("{}: {} gates", trained.settings.task, seen.gates.size())));
   if (!o.curve.empty()) write_file(o.curve, loss_curve(trained.history));
   if (!o.c.empty()) write_file(o.c, to_c(seen, "rule"));
   if (!o.c_program.empty()) write_file(o.c_program, to_c_program(seen));
   if (!o.verilog.empty()) write_file(o.verilog, to_verilog(seen, "rule"));
   for (const std::string& file : {o.svg, o.curve, o.c, o.c_program, o.verilog})
-    if (!file.empty() && !o.json) fmt::print("wrote {}\n", printable(file));
+    if (!file.empty() && !o.json) fmt::print("wrote {}\n", text::printable(file));
   return 0;
 }
 

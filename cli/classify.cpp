@@ -5,13 +5,13 @@
 #include <numeric>
 
 #include "apps/common/pictures.h"
-#include "apps/common/text.h"
 #include "apps/fashion/fashion.h"
 #include "base/json.h"
 #include "cli/eval.h"
 #include "cli/session.h"
 #include "cli/train.h"
 #include "windrow/error.h"
+#include "windrow/text.h"
 
 namespace wr::cli {
 namespace {
@@ -82,9 +82,9 @@ int evaluate_fashion(const EvalOptions& g) {
     return 0;
   }
   const auto& classes = images.test.classes.empty() ? trained.classes : images.test.classes;
-  fmt::print("{}: net {}, trained on {}\n{} test images of {}: loss {:.4f}, accuracy {:.2f} %\n", printable(g.file),
-             trained.settings.net, trained.data_name, images.test.count(), printable(images.test.name), e.loss,
-             100 * e.accuracy);
+  fmt::print("{}: net {}, trained on {}\n{} test images of {}: loss {:.4f}, accuracy {:.2f} %\n",
+             text::printable(g.file), trained.settings.net, trained.data_name, images.test.count(),
+             text::printable(images.test.name), e.loss, 100 * e.accuracy);
   print_classes(e, classes);
   print_confusion(e, classes);
   return 0;
@@ -108,7 +108,8 @@ void read_asked(const Given& g, const std::string& path, std::vector<Asked>& ask
         {pictures.size() == 1 ? path : fmt::format("{} [{}]", path, i), g.invert ? inverted(small) : small});
   }
   if (count < pictures.size() && !g.json)
-    fmt::print("{}: the first {} of {} pictures; --most says how many\n", printable(path), count, pictures.size());
+    fmt::print("{}: the first {} of {} pictures; --most says how many\n", text::printable(path), count,
+               pictures.size());
 }
 
 void print_answer(const Asked& asked, const std::array<float, kClasses>& p, const std::vector<std::string>& classes,
@@ -122,7 +123,7 @@ void print_answer(const Asked& asked, const std::array<float, kClasses>& p, cons
     return;
   }
   const auto lines = terminal_lines(asked.picture, colours() ? Shades::colour : Shades::letters);
-  fmt::print("{}\n", printable(asked.name));
+  fmt::print("{}\n", text::printable(asked.name));
   for (std::size_t i = 0; i < lines.size(); ++i) {
     fmt::print("  {}", lines[i]);
     if (i < 3) fmt::print("  {:>6.2f} %  {}", 100 * p[order[i]], class_name(classes, order[i]));

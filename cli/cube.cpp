@@ -1,13 +1,10 @@
 // windrow train cube and solve, and windrow eval of a cube.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 
-#include "apps/common/text.h"
-#include "apps/common/times.h"
 #include "apps/cube/cube.h"
 #include "apps/cube/report.h"
 #include "base/json.h"
@@ -15,6 +12,7 @@
 #include "cli/session.h"
 #include "cli/train.h"
 #include "windrow/error.h"
+#include "windrow/text.h"
 
 namespace wr::cli {
 namespace {
@@ -26,6 +24,7 @@ constexpr int kMoveLimit = 20;
 struct CubeOptions {
   Texts given;
   std::string preset = "best", save, resume, report;
+  std::vector<std::string> logs;
   int threads = 0;
   bool json = false;
   double seconds = 0;
@@ -69,42 +68,38 @@ std::string success_text(const CubePoint& p) {
 
 class CubePrinter {
  public:
-  CubePrinter(bool json, const CubeLearner& learner)
-      : json_(json), line_(!json && isatty(STDOUT_FILENO) != 0), learner_(learner) {}
+  CubePrinter(bool json, const CubeLearner& learner) : progress_(form_of(json)), learner_(learner) {}
 
   void step(const CubeProgress& p) {
-    if (!line_ || now() < next_) return;
-    next_ = now() + 0.1;
-    fmt::print("\r\x1b[K{} {}/{}  {:.0f} {}s/s  loss {:.3g}  {}  {} left", p.unit, p.done, p.total, p.rate, p.unit,
-               p.loss, p.note, clock_text(p.seconds_left));
-    std::fflush(stdout);
+    if (progress_.form() != report::Form::line) return;  // the points' own lines are enough
+    progress_.show({.done = p.done,
+                    .total = p.total,
+                    .unit = p.unit,
+                    .rate = p.rate,
+                    .values = {{"loss", p.loss}},
+                    .note = p.note,
+                    .seconds_left = p.seconds_left});
   }
-  void clear() const {
-    if (line_) fmt::print("\r\x1b[K");
-  }
-  void point(const CubePoint& p) const {
-    clear();
-    if (json_) {
+  void clear() { progress_.clear(); }
+  void point(const CubePoint& p) {
+    if (progress_.form() == report::Form::json) {
       const Json line{{learner_.unit(), p.done},
                       {"seconds", p.seconds},
                       {"loss", p.loss},
                       {"depth", p.depth},
                       {"success", Json::list_of(p.success)},
                       {"updates", learner_.updates()}};
-      fmt::print("{}\n", line.dump());
-    } else {
-      const std::string note = learner_.note();
-      fmt::print("{} {:>{}}/{}  loss {:.4g}  {}{}success by distance, %: {}  {}\n", learner_.unit(), p.done,
-                 fmt::formatted_size("{}", learner_.total()), learner_.total(), p.loss, note, note.empty() ? "" : "  ",
-                 success_text(p), clock_text(p.seconds));
+      return progress_.say(line.dump());
     }
-    std::fflush(stdout);
+    const std::string note = learner_.note();
+    progress_.say(fmt::format("{} {:>{}}/{}  loss {:.4g}  {}{}success by distance, %: {}  {}", learner_.unit(), p.done,
+                              fmt::formatted_size("{}", learner_.total()), learner_.total(), p.loss, note,
+                              note.empty() ? "" : "  ", success_text(p), text::clock(p.seconds)));
   }
 
  private:
-  bool json_, line_;
+  report::Progress progress_;
   const CubeLearner& learner_;
-  double next_ = 0;
 };
 
 void print_census(const FullCensus& c) {
@@ -167,7 +162,7 @@ void finish(CubeRun& run, const CubeOptions& o) {
                            .dump());
     return;
   }
-  fmt::print("trained for {}", duration_text(run.seconds()));
+  fmt::print("trained for {}", text::duration(run.seconds()));
   if (run.settings().method == "dqn") {
     fmt::print(": {:.0f} episodes a minute, {} moves, {} training steps",
                60.0 * static_cast<double>(run.learner().done()) / run.seconds(), run.learner().moves(),
@@ -202,6 +197,9 @@ int train(CubeOptions o) {
   if (!o.json) print_start(run, o);
   warn_of(from, o.resume);
   CubePrinter printer(o.json, run.learner());
+  std::vector<report::Point> so_far;
+  for (const CubePoint& p : run.history()) so_far.push_back(point_of(p));
+  Logs logs(o.logs, so_far);
   const Interruptible guard;
   const Budget budget(o.seconds);
   CubeWatch watch;
@@ -209,6 +207,7 @@ int train(CubeOptions o) {
   watch.step = [&](const CubeProgress& p) { printer.step(p); };
   watch.point = [&](const CubePoint& p) {
     printer.point(p);
+    logs.add(point_of(p));
     if (o.save.empty()) return;
     save_or_warn([&] { run.save(o.save); });
     if (is_best(run.history())) save_or_warn([&] { run.save(best_name(o.save)); });
@@ -245,7 +244,7 @@ int evaluate_cube(const EvalOptions& o) {
   const TrainedCube trained = load_cube(o.file);
   CubeJudge judge(trained.settings, trained.net, 4096, CompileOptions{"eval cube", o.threads, 0});
   const int limit = static_cast<int>(o.limit.value_or(kMoveLimit)), beam = static_cast<int>(o.beam.value_or(1));
-  const std::string name = printable(o.file);
+  const std::string name = text::printable(o.file);
   if (!o.all) {
     const std::int64_t sample = o.sample.value_or(1000);
     const auto share = success(judge, sampled_states(sample), cube_distances(), limit);
@@ -345,6 +344,9 @@ void add_cube(Command program) {
       .type("FILE");
   c.option("--resume", o->resume, "Go on from a checkpoint; it is also saved to unless --save says where").type("FILE");
   c.option("--report", o->report, "Write an HTML page: success by distance, move counts, curves, plan").type("FILE");
+  c.option("--log", o->logs, "Figures as they come: FILE.csv, FILE.jsonl, or a folder for TensorBoard; may be repeated")
+      .type("FILE")
+      .one_value_each();
   c.flag("--json", o->json, "One JSON object a line: measurements, then the result");
   c.does([o] { return train(*o); });
 

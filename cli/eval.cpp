@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include "apps/common/text.h"
 #include "cli/train.h"
 #include "windrow/checkpoint.h"
 #include "windrow/error.h"
+#include "windrow/text.h"
 
 namespace wr::cli {
 namespace {
@@ -35,7 +35,7 @@ int evaluate(const EvalOptions& o) {
   if (app->second == "cube") return evaluate_cube(o);
   if (app->second == "automaton") return evaluate_automaton(o);
   throw Error(fmt::format("{}: windrow.app is '{}'; expected fashion, cube or automaton", o.file,
-                          apps::printable(app->second)));
+                          text::printable(app->second)));
 }
 
 void add_options(Command c, const std::shared_ptr<EvalOptions>& o) {

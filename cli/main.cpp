@@ -63,6 +63,7 @@ int run(std::vector<std::string> arguments) {
       "  windrow train checkerboard --save c.safetensors   a cellular automaton made of logic gates\n"
       "  windrow circuit c.safetensors --svg c.svg         what it has become\n"
       "  windrow run c.safetensors --grid 256x256 --damage\n"
+      "  windrow report a.csv b.csv              compare two trainings (train ... --log a.csv) on one page\n"
       "  windrow bench                           time everything\n"
       "  windrow bench dqn_step_b64 --threads 1  one case on one core\n"
       "  windrow profile bench dqn_step_b64      where its time goes\n"
@@ -78,6 +79,7 @@ int run(std::vector<std::string> arguments) {
   add_cube(root);
   add_circuit(root);
   add_run(root);
+  add_report(root);
   add_rules(root);
   add_bench(root);
   add_profile(root, run);

@@ -11,8 +11,8 @@
 #include <new>
 #include <sstream>
 
-#include "apps/common/text.h"
 #include "cli/nearest.h"
+#include "windrow/text.h"
 
 namespace wr::cli {
 namespace {
@@ -259,7 +259,7 @@ Command Program::root() { return {&inside_->app, &inside_->code}; }
 int Program::run(std::vector<std::string> arguments) {
   auto& app = inside_->app;
   const auto tell = [&](const std::string& what) {
-    fmt::print(stderr, "{}: {}\n", app.get_name(), apps::printable_lines(what));
+    fmt::print(stderr, "{}: {}\n", app.get_name(), text::printable_lines(what));
   };
   try {
     if (!arguments.empty() && arguments[0] == "help") {

@@ -13,12 +13,12 @@
 #include "apps/automaton/show.h"
 #include "apps/common/gif.h"
 #include "apps/common/pictures.h"
-#include "apps/common/text.h"
 #include "base/json.h"
 #include "cli/session.h"
 #include "cli/train.h"
 #include "windrow/error.h"
 #include "windrow/files.h"
+#include "windrow/text.h"
 
 namespace wr::cli {
 namespace {
@@ -185,7 +185,7 @@ int run(const RunOptions& o) {
   if (!o.gif.empty()) write_file(o.gif, playback.gif());
   if (!o.html.empty()) write_file(o.html, play_page(trained, s.task, height, width));
   for (const std::string& file : {o.gif, o.html})
-    if (!file.empty() && !o.json) fmt::print("wrote {}\n", printable(file));
+    if (!file.empty() && !o.json) fmt::print("wrote {}\n", text::printable(file));
   return interrupted() ? kInterrupted : 0;
 }
 

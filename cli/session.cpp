@@ -94,6 +94,21 @@ std::string best_name(const std::string& path) {
                               : path + ".best";
 }
 
+Logs::Logs(const std::vector<std::string>& paths, const std::vector<report::Point>& from) {
+  for (const std::string& path : paths) logs_.emplace_back(path, from);
+}
+
+void Logs::add(const report::Point& point) {
+  try {
+    for (report::Log& log : logs_) log.add(point);
+  } catch (const Error& e) {
+    fmt::print(stderr, "windrow: not logged, from here on: {}\n", e.what());
+    logs_.clear();
+  }
+}
+
+report::Form form_of(bool json) { return json ? report::Form::json : report::Form::automatic; }
+
 Budget::Budget(double seconds) : end_(std::numeric_limits<double>::infinity()) {
   const char* given = std::getenv("WINDROW_SECONDS");
   if (seconds == 0 && given != nullptr) {

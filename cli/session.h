@@ -10,6 +10,7 @@
 
 #include "apps/common/planned_for.h"
 #include "windrow/files.h"
+#include "windrow/report.h"
 
 namespace wr::cli {
 
@@ -52,6 +53,20 @@ class Budget {
  private:
   double end_;
 };
+
+/// The logs that --log asks for, beginning with what a resumed run has recorded. A point that cannot be written is said
+/// once; training goes on.
+class Logs {
+ public:
+  Logs(const std::vector<std::string>& paths, const std::vector<report::Point>& from);
+  void add(const report::Point& point);
+
+ private:
+  std::vector<report::Log> logs_;
+};
+
+/// How progress is to be shown.
+report::Form form_of(bool json);
 
 /// Finds out before the work begins that a file cannot be written, that two would be the same, or that one would be
 /// written over what is still to be read.

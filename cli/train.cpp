@@ -2,19 +2,17 @@
 #include "cli/train.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "apps/common/text.h"
-#include "apps/common/times.h"
 #include "apps/fashion/fashion.h"
 #include "apps/fashion/progress.h"
 #include "apps/fashion/report.h"
 #include "base/json.h"
 #include "cli/session.h"
 #include "windrow/error.h"
+#include "windrow/text.h"
 
 namespace wr::cli {
 namespace {
@@ -27,7 +25,7 @@ struct TrainOptions {
   std::string save, resume, report;
   bool json = false;
   double seconds = 0;
-  std::vector<std::string> augment;
+  std::vector<std::string> augment, logs;
 };
 
 /// --augment shift=2 flip noise=0.1 as settings.
@@ -81,7 +79,7 @@ void print_start(const TrainingRun& run, const TrainOptions& o) {
   fmt::print("{}", to_string(nn::summary(run.net(), f32(1, kSide, kSide, 1))));
   if (!o.resume.empty())
     fmt::print("resuming {} after {} steps, {} of training\n", o.resume, run.steps_done(),
-               duration_text(run.seconds()));
+               text::duration(run.seconds()));
 }
 
 int stop_early(const TrainingRun& run, std::string save, bool json) {
@@ -106,7 +104,7 @@ void print_best(const TrainingRun& run, const TrainOptions& o) {
   if (run.history().empty()) return;
   const Epoch& best = best_epoch(run.history());
   if (best.number == run.history().back().number) return;
-  fmt::print("best:  {}   (epoch {}, {} accuracy {:.2f} %)\n", printable(best_name(o.save)), best.number,
+  fmt::print("best:  {}   (epoch {}, {} accuracy {:.2f} %)\n", text::printable(best_name(o.save)), best.number,
              best.validation_accuracy ? "validation" : "training",
              100 * best.validation_accuracy.value_or(best.accuracy));
 }
@@ -124,9 +122,9 @@ void finish(TrainingRun& run, const TrainOptions& o) {
     return;
   }
   fmt::print("test: loss {:.4f}, accuracy {:.2f} %; trained for {}\n", result.loss, 100 * result.accuracy,
-             duration_text(run.seconds()));
+             text::duration(run.seconds()));
   if (!o.save.empty()) {
-    fmt::print("model: {0}   (windrow eval {0})\n", printable(o.save));
+    fmt::print("model: {0}   (windrow eval {0})\n", text::printable(o.save));
     print_best(run, o);
   }
   if (!o.report.empty()) fmt::print("report: {}\n", o.report);
@@ -141,11 +139,11 @@ int train(TrainOptions o) {
   const Resumed from = resumed(o.resume);
   TrainingRun run(settings, read_images(settings.data), o.threads, from.plan);
   if (!o.resume.empty()) run.load(o.resume, o.given.contains("lr") ? std::optional<double>(settings.lr) : std::nullopt);
-  const bool terminal = isatty(STDOUT_FILENO) != 0;
   if (!o.json) print_start(run, o);
   warn_of(from, o.resume);
   std::fflush(stdout);
-  ProgressPrinter printer(o.json ? Form::json : terminal ? Form::line : Form::plain, settings.epochs);
+  ProgressPrinter printer(form_of(o.json), settings.epochs);
+  Logs logs(o.logs, history_of(run.history()).points);
   const Interruptible guard;
   const Budget budget(o.seconds);
   bool saved = !o.save.empty();
@@ -154,6 +152,7 @@ int train(TrainOptions o) {
   watch.step = [&](const Progress& p) { printer.step(p); };
   watch.epoch = [&](const Epoch& e) {
     printer.epoch(e);
+    logs.add(point_of(e));
     if (o.save.empty()) return;
     saved = save_or_warn([&] { run.save(o.save); });
     if (best_epoch(run.history()).number == e.number) save_or_warn([&] { run.save(best_name(o.save)); });
@@ -188,6 +187,9 @@ void add_train(Command program) {
       .type("FILE");
   c.option("--resume", o->resume, "Go on from a checkpoint; it is also saved to unless --save says where").type("FILE");
   c.option("--report", o->report, "Write an HTML page: curves, confusion matrix, mistakes, plan").type("FILE");
+  c.option("--log", o->logs, "Figures as they come: FILE.csv, FILE.jsonl, or a folder for TensorBoard; may be repeated")
+      .type("FILE")
+      .one_value_each();
   c.flag("--json", o->json, "One JSON object a line: each epoch, then the result");
   c.does([o] { return train(*o); });
   add_automaton_tasks(train_command);

@@ -1,4 +1,4 @@
-// windrow train, eval, predict, solve, circuit and run.
+// windrow train, eval, predict, solve, circuit, run and report.
 #pragma once
 
 #include "cli/options.h"
@@ -12,6 +12,7 @@ void add_circuit(Command program);
 void add_run(Command program);
 void add_eval(Command program);
 void add_predict(Command program);
+void add_report(Command program);
 /// train cube, and solve; after train.
 void add_cube(Command program);
 

@@ -1,15 +1,15 @@
 // windrow tune: rows a second over batch sizes, measured, and which one to take.
 #include <fmt/format.h>
 
-#include "apps/common/chart.h"
-#include "apps/common/text.h"
 #include "apps/fashion/fashion.h"
 #include "base/json.h"
 #include "bench/case.h"
 #include "cli/profile.h"
 #include "cli/session.h"
 #include "windrow/bench.h"
+#include "windrow/chart.h"
 #include "windrow/files.h"
+#include "windrow/text.h"
 
 namespace wr::cli {
 namespace {
@@ -53,7 +53,7 @@ int report(const TuneOptions& o, const bench::BatchAdvice& advice, const std::st
     fmt::print("{}\n{}", title, advice.to_table());
   }
   if (!o.svg.empty()) write_file(o.svg, curve_of(advice, title));
-  if (!o.svg.empty() && !o.json) fmt::print("wrote {}\n", printable(o.svg));
+  if (!o.svg.empty() && !o.json) fmt::print("wrote {}\n", text::printable(o.svg));
   return 0;
 }
 

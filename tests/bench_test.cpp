@@ -1,10 +1,9 @@
-// Comparing variants, tuning batch sizes, charts.
+// Comparing variants, tuning batch sizes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 
-#include "apps/common/chart.h"
 #include "backend/cpu/target.h"
 #include "base/json.h"
 #include "bench/case.h"
@@ -95,36 +94,6 @@ TEST(TuneTiming, StopsBeforeMemoryIsFull) {
   EXPECT_LT(advice.points.size(), 7u);
   EXPECT_NE(advice.reason.find("memory"), std::string::npos) << advice.reason;
   EXPECT_THROW(bench::tune_batch(make, {}), Error);
-}
-
-TEST(Chart, EscapesAndSkipsWhatCannotBeDrawn) {
-  chart::Lines lines;
-  lines.title = "a < b & c";
-  lines.log_y = true;
-  lines.series = {{"one", {1, 2, 3}, {10, 0, 1000}}, {"none", {}, {}}};
-  const std::string svg = chart::lines(lines);
-  EXPECT_NE(svg.find("a &lt; b &amp; c"), std::string::npos);
-  EXPECT_EQ(svg.find("nan"), std::string::npos);
-  EXPECT_EQ(svg.find("inf"), std::string::npos);
-  EXPECT_EQ(std::count(svg.begin(), svg.end(), '\n') > 3, true);
-  std::size_t dots = 0;
-  for (auto at = svg.find("<circle"); at != std::string::npos; at = svg.find("<circle", at + 1)) ++dots;
-  EXPECT_EQ(dots, 2u) << "zero has no logarithm";
-  EXPECT_EQ(chart::lines({}), "");
-  EXPECT_EQ(chart::bars({}), "");
-}
-
-TEST(Chart, BarsAreAsHighAsTheirValues) {
-  chart::Bars bars;
-  bars.groups = {"g"};
-  bars.kinds = {"a", "b"};
-  bars.values = {{1, 2}};
-  const std::string svg = chart::bars(bars);
-  std::vector<double> heights;
-  for (auto at = svg.find("height=\""); at != std::string::npos; at = svg.find("height=\"", at + 1))
-    heights.push_back(std::stod(svg.substr(at + 8)));
-  ASSERT_GE(heights.size(), 2u);
-  EXPECT_NEAR(heights[1] / heights[0], 2, 0.02);
 }
 
 TEST(BenchCases, WidthsByName) {

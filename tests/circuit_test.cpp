@@ -401,12 +401,18 @@ TEST(CircuitExport, CFunctionAndVerilogAgreeWithTheNetwork) {
   EXPECT_EQ(read_text(folder / "v.txt"), want);
 }
 
-TEST(CircuitExport, DrawingHasEveryGate) {
+TEST(CircuitExport, DrawingHasEveryGateATitleAndALegend) {
   const Circuit small = logic::simplified(logic::circuit_of(random_automaton(4)));
-  const std::string svg = apps::to_svg(small, apps::input_names(3));
-  std::size_t boxes = 0;
-  for (auto at = svg.find("class=\"gate\""); at != std::string::npos; at = svg.find("class=\"gate\"", at + 1)) ++boxes;
-  EXPECT_EQ(boxes, small.gates.size());
+  const std::string svg = apps::to_svg(small, apps::input_names(3), "a < b");
+  std::size_t gates = 0, in_legend = 0;
+  for (auto at = svg.find("<title>gate "); at != std::string::npos; at = svg.find("<title>gate ", at + 1)) ++gates;
+  EXPECT_EQ(gates, small.gates.size());
+  EXPECT_NE(svg.find(">a &lt; b</text>"), std::string::npos);
+  EXPECT_NE(svg.find(">layer 1</text>"), std::string::npos);
+  const std::string begin = "style=\"text-anchor:start\">";  // "12 AND": as many gates as there are, by kind
+  for (auto at = svg.find(begin); at != std::string::npos; at = svg.find(begin, at + 1))
+    in_legend += std::stoul(svg.substr(at + begin.size()));
+  EXPECT_EQ(in_legend, small.gates.size());
 }
 
 /// Reads back the frames of a GIF of ours.

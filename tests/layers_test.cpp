@@ -49,7 +49,7 @@ std::string first_folder(const std::string& path) {
 /// The folders of src/ in the order of the pipeline: each may include those before it.
 const std::vector<std::string> kPipeline{"base", "ir", "ops", "passes", "plan", "lower", "backend", "profile", "step"};
 /// Libraries on the public headers. What is not of training (files, JSON, the machine) they have from base/.
-const std::set<std::string> kLibraries{"optim", "nn", "logic", "rl", "rules", "data", "bench"};
+const std::set<std::string> kLibraries{"optim", "nn", "logic", "rl", "rules", "data", "bench", "report"};
 
 bool may_use(const std::string& folder, const std::string& used) {
   if (kLibraries.contains(folder)) return used == "base";

@@ -50,6 +50,17 @@ std::vector<LossPoint> history_of(const MetadataReader& file) {
 
 }  // namespace
 
+report::Point point_of(const LossPoint& point, double seconds) {
+  return {point.update, seconds, {{"soft loss", point.soft}, {"hard loss", point.hard}}};
+}
+
+report::History automaton_history(const std::string& path) {
+  const Metadata metadata = read_safetensors_header(path).metadata;
+  report::History history;
+  for (const LossPoint& p : history_of(MetadataReader(metadata, path))) history.points.push_back(point_of(p));
+  return history;
+}
+
 AutomatonRun::AutomatonRun(const AutomatonSettings& settings, int threads, const PlannedFor& plan)
     : settings_(settings),
       task_(settings),

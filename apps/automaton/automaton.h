@@ -17,6 +17,7 @@
 #include "windrow/circuit.h"
 #include "windrow/logic.h"
 #include "windrow/optim.h"
+#include "windrow/report.h"
 #include "windrow/step.h"
 
 namespace wr::apps {
@@ -109,6 +110,11 @@ struct LossPoint {
   std::int64_t update = 0;
   double soft = 0, hard = 0;
 };
+
+/// As logs and charts have it.
+report::Point point_of(const LossPoint& point, double seconds = 0);
+/// What a checkpoint says of its training.
+report::History automaton_history(const std::string& path);
 
 enum class Outcome { exact, not_exact, stopped };
 

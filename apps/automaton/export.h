@@ -19,7 +19,8 @@ std::string to_c_program(const logic::Circuit& circuit);
 std::string to_javascript(const logic::Circuit& circuit);
 /// A module `name` with ports in and out.
 std::string to_verilog(const logic::Circuit& circuit, const std::string& name);
-/// A drawing: inputs on the left, gates in columns by depth.
-std::string to_svg(const logic::Circuit& circuit, const std::vector<std::string>& input_names);
+/// A drawing: inputs on the left, gates in layers by depth, in colours by kind, with a legend.
+std::string to_svg(const logic::Circuit& circuit, const std::vector<std::string>& input_names,
+                   const std::string& title);
 
 }  // namespace wr::apps

@@ -4,7 +4,7 @@
 
 #include "apps/automaton/export.h"
 #include "apps/automaton/show.h"
-#include "apps/common/page.h"
+#include "windrow/report.h"
 
 namespace wr::apps {
 namespace {
@@ -188,10 +188,10 @@ std::string play_page(const TrainedAutomaton& trained, const std::string& title,
       : s.task == "colour" ? "none"
                            : "random",
       s.task == "life", s.task.starts_with("checkerboard"), target_of(s, height, width));
-  return page_head(title) +
-         fmt::format("<p class=\"note\">{}: {} x {} cells, {} gates, all in this page.</p>\n", escape(s.task), height,
-                     width, circuit.gates.size()) +
-         kControls + "<script>\n" + rule + to_javascript(circuit) + kProgram + "</script>\n</body>\n</html>\n";
+  report::Page page(title);
+  page.note(fmt::format("{}: {} x {} cells, {} gates, all in this page.", s.task, height, width, circuit.gates.size()));
+  page.html(kControls).html("<script>\n" + rule + to_javascript(circuit) + kProgram + "</script>\n");
+  return page.text();
 }
 
 }  // namespace wr::apps

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "windrow/chart.h"
+
 namespace wr::apps {
 namespace {
 
@@ -23,37 +25,17 @@ std::vector<std::string> input_names(std::int64_t channels) {
 }
 
 std::string loss_curve(const std::vector<LossPoint>& history) {
-  constexpr double kWide = 640, kHigh = 260, kLeft = 50, kTop = 16, kRight = 90, kBottom = 34;
-  double most = 1e-9, last = 1;
-  for (const LossPoint& p : history) {
-    most = std::max({most, p.soft, p.hard});
-    last = std::max(last, static_cast<double>(p.update));
-  }
-  auto x = [&](double update) { return kLeft + update / last * (kWide - kLeft - kRight); };
-  auto y = [&](double loss) { return kTop + (1 - loss / most) * (kHigh - kTop - kBottom); };
-  std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" font-size=\"12\">\n"
-      "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-      kWide, kHigh);
-  for (int i = 0; i <= 4; ++i) {
-    const double loss = most * i / 4, update = last * i / 4;
-    out += fmt::format(
-        "<path d=\"M{} {:.1f}H{}\" stroke=\"#ddd\"/><text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">"
-        "{:.2f}</text><text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:.0f}</text>\n",
-        kLeft, y(loss), kWide - kRight, kLeft - 6, y(loss) + 4, loss, x(update), kHigh - kBottom + 18, update);
-  }
-  for (const bool hard : {false, true}) {
-    std::string points;
-    for (const LossPoint& p : history)
-      points += fmt::format("{:.1f},{:.1f} ", x(static_cast<double>(p.update)), y(hard ? p.hard : p.soft));
-    const char* colour = hard ? "#c0392b" : "#2471a3";
-    out += fmt::format(
-        "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>"
-        "<text x=\"{}\" y=\"{}\" fill=\"{}\">{} loss</text>\n",
-        points, colour, kWide - kRight + 8, hard ? 60 : 40, colour, hard ? "hard" : "soft");
-  }
-  return out +
-         fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">updates</text></svg>\n", kWide / 2, kHigh - 2);
+  chart::Lines lines;
+  lines.title = "loss, soft gates and hard ones";
+  lines.x_label = "update";
+  lines.whole_x = true;
+  lines.series = {{"soft", {}, {}}, {"hard", {}, {}}};
+  for (const LossPoint& p : history)
+    for (const bool hard : {false, true}) {
+      lines.series[hard].x.push_back(static_cast<double>(p.update));
+      lines.series[hard].y.push_back(hard ? p.hard : p.soft);
+    }
+  return chart::lines(lines);
 }
 
 AutomatonShow::AutomatonShow(const TrainedAutomaton& trained, std::int64_t height, std::int64_t width,

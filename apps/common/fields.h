@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/text.h"
 #include "windrow/checkpoint.h"
 #include "windrow/error.h"
+#include "windrow/text.h"
 
 namespace wr::apps {
 
@@ -28,7 +28,7 @@ struct NamedField {
 };
 
 [[noreturn]] inline void refuse_setting(const std::string& name, const std::string& text, const std::string& expected) {
-  throw Error(fmt::format("{} is '{}'; expected {}", name, printable(text), expected));
+  throw Error(fmt::format("{} is '{}'; expected {}", name, text::printable(text), expected));
 }
 
 template <class S, class T>
@@ -106,8 +106,9 @@ inline void expect_app(const Metadata& metadata, const std::string& path, const 
                        const std::string& what) {
   const auto found = metadata.find("windrow.app");
   if (found != metadata.end() && found->second == app) return;
-  throw Error(fmt::format("{}: is no checkpoint of {}: its metadata has {}", path, what,
-                          found == metadata.end() ? "no windrow.app" : "windrow.app = " + printable(found->second)));
+  throw Error(
+      fmt::format("{}: is no checkpoint of {}: its metadata has {}", path, what,
+                  found == metadata.end() ? "no windrow.app" : "windrow.app = " + text::printable(found->second)));
 }
 
 }  // namespace wr::apps

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "apps/common/text.h"
 #include "windrow/error.h"
+#include "windrow/text.h"
 
 namespace wr::apps {
 namespace {
@@ -22,8 +22,9 @@ bool parse(const std::string& text, T& value) {
 
 void MetadataReader::refuse(const std::string& name, const std::string& value, const std::string& expected) const {
   constexpr std::size_t kShown = 60;
-  throw Error(fmt::format("{}: metadata: {} is '{}'{}, expected {}", path_, name, printable(value.substr(0, kShown)),
-                          value.size() > kShown ? " and so on" : "", expected));
+  throw Error(fmt::format("{}: metadata: {} is '{}'{}, expected {}", path_, name,
+                          text::printable(value.substr(0, kShown)), value.size() > kShown ? " and so on" : "",
+                          expected));
 }
 
 const std::string& MetadataReader::text(const std::string& name) const {

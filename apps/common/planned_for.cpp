@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "apps/common/metadata.h"
-#include "apps/common/text.h"
+#include "windrow/text.h"
 
 namespace wr::apps {
 
@@ -20,7 +20,7 @@ Resumed resumed(const Metadata& metadata, const std::string& path) {
   if (std::find(here.begin(), here.end(), simd) == here.end())
     return {{},
             fmt::format("it was trained with {}, this machine has {}: the last bits differ from here on",
-                        printable(simd), fmt::join(here, ", "))};
+                        text::printable(simd), fmt::join(here, ", "))};
   return {{lanes, file.text("machine"), simd}, ""};
 }
 

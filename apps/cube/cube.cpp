@@ -75,6 +75,21 @@ void set_states(const CheckpointStates& states, const Safetensors& file, const s
 
 }  // namespace
 
+report::Point point_of(const CubePoint& point) {
+  report::Point p{point.done, point.seconds, {{"loss", point.loss}}};
+  if (point.depth > 0) p.values.emplace_back("depth", point.depth);
+  for (std::size_t d = 1; d < kDistances; ++d)
+    if (point.success[d] >= 0) p.values.emplace_back(fmt::format("distance {} success", d), point.success[d]);
+  return p;
+}
+
+report::History cube_history(const std::string& path) {
+  const Metadata metadata = read_safetensors_header(path).metadata;
+  report::History history;
+  for (const CubePoint& p : history_of(MetadataReader(metadata, path))) history.points.push_back(point_of(p));
+  return history;
+}
+
 CubeRun::CubeRun(const CubeSettings& settings, int threads, const PlannedFor& plan)
     : settings_(settings),
       learner_(make_learner(settings, compile_options("cube", threads, plan))),

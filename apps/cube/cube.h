@@ -12,6 +12,7 @@
 #include "apps/cube/settings.h"
 #include "apps/cube/solver.h"
 #include "windrow/checkpoint.h"
+#include "windrow/report.h"
 
 namespace wr::apps {
 
@@ -22,6 +23,11 @@ struct CubePoint {
   double depth = 0;                          // of the curriculum
   std::array<double, kDistances> success{};  // by distance, of states the run looks at; -1: none
 };
+
+/// As logs and charts have it.
+report::Point point_of(const CubePoint& point);
+/// What a checkpoint says of its training.
+report::History cube_history(const std::string& path);
 
 struct CubeProgress {
   std::int64_t done, total;

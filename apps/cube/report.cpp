@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-#include "apps/common/curves.h"
-#include "apps/common/page.h"
-#include "apps/common/times.h"
+#include "windrow/chart.h"
 #include "windrow/files.h"
+#include "windrow/report.h"
+#include "windrow/text.h"
 
 namespace wr::apps {
 namespace {
@@ -25,86 +25,98 @@ double percent(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-std::string head(const CubeReport& r) {
-  const CubeSettings& s = r.run.settings();
+report::Texts facts(const CubeReport& r) {
   const Census& all = r.greedy.all;
-  std::string out = page_head("The 2x2x2 cube, " + s.method) + "<div class=\"facts\">\n";
-  out += fact(fmt::format("{:.3f} %", percent(all.solved, all.states)), "of all states solved greedily");
-  out += fact(fmt::format("{:.3f} %", percent(all.optimal, all.states)), "with the fewest moves");
-  out += fact(duration_text(r.run.seconds()), "training time");
-  out += fact(std::to_string(r.run.learner().updates()), "training steps");
-  if (s.method == "dqn") {
-    out += fact(std::to_string(r.run.learner().done()), "episodes");
-    out += fact(std::to_string(r.run.learner().moves()), "moves made");
-    out += fact(fmt::format("{:.0f}", 60.0 * static_cast<double>(r.run.learner().done()) / r.run.seconds()),
-                "episodes a minute");
-  }
-  return out + "</div>\n";
-}
-
-std::string by_distance(const CubeReport& r) {
-  std::string out =
-      "<h2>All states, by distance</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>distance</th><th>states</th>"
-      "<th>solved</th><th>share</th><th>with the fewest moves</th><th>mean excess</th><th>worst</th></tr></thead>\n"
-      "<tbody>\n";
-  const auto row = [&](const std::string& name, const Census& c) {
-    out += fmt::format(
-        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.3f} %</td><td>{:.3f} %</td><td>{:.4f}</td><td>{}</td></tr>\n",
-        name, c.states, c.solved, percent(c.solved, c.states), percent(c.optimal, c.states),
-        c.solved ? static_cast<double>(c.excess) / static_cast<double>(c.solved) : 0.0, c.worst);
+  const CubeLearner& learner = r.run.learner();
+  report::Texts facts{
+      {"of all states solved greedily", fmt::format("{:.3f} %", percent(all.solved, all.states))},
+      {"with the fewest moves", fmt::format("{:.3f} %", percent(all.optimal, all.states))},
+      {"training time", text::duration(r.run.seconds())},
+      {"training steps", std::to_string(learner.updates())},
   };
-  for (std::size_t d = 0; d < kDistances; ++d) row(std::to_string(d), r.greedy.by_distance[d]);
-  row("all", r.greedy.all);
-  return out + "</tbody></table></div>\n";
+  if (r.run.settings().method == "dqn") {
+    facts.emplace_back("episodes", std::to_string(learner.done()));
+    facts.emplace_back("moves made", std::to_string(learner.moves()));
+    facts.emplace_back("episodes a minute",
+                       fmt::format("{:.0f}", 60.0 * static_cast<double>(learner.done()) / r.run.seconds()));
+  }
+  return facts;
 }
 
-std::string histograms(const CubeReport& r) {
-  std::vector<Bar> success, moves;
+void add_by_distance(report::Page& page, const CubeReport& r) {
+  std::vector<std::vector<std::string>> rows;
+  const auto add = [&](const std::string& name, const Census& c) {
+    rows.push_back({name, std::to_string(c.states), std::to_string(c.solved),
+                    fmt::format("{:.3f} %", percent(c.solved, c.states)),
+                    fmt::format("{:.3f} %", percent(c.optimal, c.states)),
+                    fmt::format("{:.4f}", c.solved ? static_cast<double>(c.excess) / static_cast<double>(c.solved) : 0),
+                    std::to_string(c.worst)});
+  };
+  for (std::size_t d = 0; d < kDistances; ++d) add(std::to_string(d), r.greedy.by_distance[d]);
+  add("all", r.greedy.all);
+  page.heading("All states, by distance")
+      .table({"distance", "states", "solved", "share", "with the fewest moves", "mean excess", "worst"}, rows);
+}
+
+void add_histograms(report::Page& page, const CubeReport& r) {
+  chart::Bars success{.x_label = "distance", .kinds = {"% solved"}, .width = 520, .height = 280};
+  chart::Bars moves{.x_label = "moves", .kinds = {"states"}, .width = 520, .height = 280};
   for (std::size_t d = 1; d < kDistances; ++d) {
     const Census& c = r.greedy.by_distance[d];
     const double share = percent(c.solved, c.states);
-    success.push_back({std::to_string(d), share, fmt::format("{:.4g}", share)});
+    success.groups.push_back(std::to_string(d));
+    success.values.push_back({share});
+    success.texts.push_back(fmt::format("{:.3g}", share));
   }
   for (std::size_t m = 0; m < r.greedy.moves.size(); ++m) {
     const auto count = static_cast<double>(r.greedy.moves[m]);
-    const double share = 100 * count / PocketCube::kStates;
-    moves.push_back({std::to_string(m), count, share >= 0.05 ? fmt::format("{:.1f} %", share) : ""});
+    moves.groups.push_back(std::to_string(m));
+    moves.values.push_back({count});
+    moves.texts.push_back(count > 0 ? fmt::format("{:.1f}%", 100 * count / PocketCube::kStates) : "");
   }
-  return fmt::format(
-      "<h2>Greedy solutions</h2>\n<div class=\"two\">\n<figure style=\"margin:0\">{}<figcaption>share of the states at "
-      "a distance that are solved, %</figcaption></figure>\n<figure style=\"margin:0\">{}<figcaption>states by moves "
-      "of "
-      "their solution</figcaption></figure>\n</div>\n",
-      bars(success, "distance"), bars(moves, "moves"));
+  page.heading("Greedy solutions")
+      .figures({{chart::bars(success), "share of the states at a distance that are solved, %"},
+                {chart::bars(moves), "states by moves of their solution"}});
 }
 
-std::string curves(const CubeReport& r) {
-  Curve loss{"log10 loss", {}}, near{"distance 4", {}}, far{"distance 11", {}}, depth{"depth", {}};
+/// A chart for each of what is recorded: they have different scales.
+void add_curves(report::Page& page, const CubeReport& r) {
+  chart::Lines loss, success, depth;
+  loss.series = {{"loss", {}, {}}};
+  loss.log_y = true;
+  depth.series = {{"depth", {}, {}}};
+  for (const std::size_t d : {4, 8, 11}) success.series.push_back({fmt::format("distance {}", d), {}, {}});
+  const auto add = [](chart::Series& s, std::int64_t x, double y) {
+    s.x.push_back(static_cast<double>(x));
+    s.y.push_back(y);
+  };
   for (const CubePoint& p : r.run.history()) {
-    loss.values.push_back(std::log10(std::max(p.loss, 1e-12)));
-    if (p.success[4] >= 0) near.values.push_back(100 * p.success[4]);
-    if (p.success[11] >= 0) far.values.push_back(100 * p.success[11]);
-    if (r.run.settings().method == "dqn") depth.values.push_back(p.depth);
+    add(loss.series[0], p.done, std::max(p.loss, 1e-12));
+    std::size_t i = 0;
+    for (const std::size_t d : {4, 8, 11}) {
+      if (p.success[d] >= 0) add(success.series[i], p.done, 100 * p.success[d]);
+      ++i;
+    }
+    if (r.run.settings().method == "dqn") add(depth.series[0], p.done, p.depth);
   }
-  std::string out = fmt::format(
-      "<h2>Learning</h2>\n<div class=\"two\">\n<figure style=\"margin:0\">{}<figcaption>loss</figcaption></figure>\n"
-      "<figure style=\"margin:0\">{}<figcaption>greedy success on states that are watched, %</figcaption></figure>\n",
-      chart({loss}, "part"), chart({near, far}, "part"));
-  if (!depth.values.empty()) {
-    out += fmt::format("<figure style=\"margin:0\">{}<figcaption>moves of the scramble</figcaption></figure>\n",
-                       chart({depth}, "part"));
+  for (chart::Lines* lines : {&loss, &success, &depth}) {
+    lines->x_label = r.run.learner().unit();
+    lines->whole_x = true;
+    lines->width = 520;
+    lines->height = 280;
   }
-  return out + "</div>\n";
+  page.heading("Learning")
+      .figures({{chart::lines(loss), "loss"},
+                {chart::lines(success), "greedy success on states that are watched, %"},
+                {chart::lines(depth), "moves of the scramble"}});
 }
 
-std::string details(const CubeReport& r) {
-  std::vector<std::pair<std::string, std::string>> settings;
+void add_details(report::Page& page, const CubeReport& r) {
+  report::Texts settings;
   for (const auto& [name, text] : to_texts(r.run.settings())) settings.emplace_back(name, text);
-  return fmt::format(
-      "<div class=\"two\">\n<div><h2>Settings</h2>\n{}</div>\n<div><h2>Machine</h2>\n{}</div>\n</div>\n"
-      "<h2>Plan</h2>\n<details><summary>what a training step does, region by "
-      "region</summary>\n<pre>{}</pre></details>\n",
-      table(settings), table(r.machine), escape(r.run.learner().train_step().describe()));
+  page.html("<div class=\"two\">\n<div>").heading("Settings").table(settings);
+  page.html("</div>\n<div>").heading("Machine").table(r.machine).html("</div>\n</div>\n");
+  page.heading("Plan").folded("what a training step does, region by region", r.run.learner().train_step().describe());
 }
 
 }  // namespace
@@ -121,9 +133,14 @@ std::vector<std::string> cube_lines(const StickerCube<2>& cube, bool colour) {
   return lines;
 }
 
-std::string report_html(const CubeReport& report) {
-  return head(report) + histograms(report) + curves(report) + by_distance(report) + details(report) +
-         "</body>\n</html>\n";
+std::string report_html(const CubeReport& r) {
+  report::Page page("The 2x2x2 cube, " + r.run.settings().method);
+  page.facts(facts(r));
+  add_histograms(page, r);
+  add_curves(page, r);
+  add_by_distance(page, r);
+  add_details(page, r);
+  return page.text();
 }
 
 void write_report(const std::string& path, const CubeReport& report) { write_file(path, report_html(report)); }

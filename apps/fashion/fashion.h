@@ -13,6 +13,7 @@
 #include "windrow/data.h"
 #include "windrow/nn.h"
 #include "windrow/optim.h"
+#include "windrow/report.h"
 #include "windrow/step.h"
 
 namespace wr::apps {
@@ -61,6 +62,12 @@ struct Progress {
   double loss, accuracy;                    // of this epoch so far
   double rate, seconds_left;
 };
+
+/// As logs and charts have it.
+report::Point point_of(const Epoch& epoch);
+report::History history_of(const std::vector<Epoch>& epochs);
+/// What a checkpoint says of its training.
+report::History fashion_history(const std::string& path);
 
 /// Who watches a run. Each may be empty.
 struct Watch {

@@ -7,50 +7,34 @@
 #include <cmath>
 #include <numeric>
 
-#include "apps/common/curves.h"
-#include "apps/common/page.h"
 #include "apps/common/pictures.h"
-#include "apps/common/times.h"
-#include "apps/fashion/progress.h"
 #include "windrow/files.h"
+#include "windrow/report.h"
+#include "windrow/text.h"
 
 namespace wr::apps {
 namespace {
 
 constexpr std::size_t kMistakesShown = 40;
 
-std::string head(const Report& r) {
-  const Settings& s = r.run.settings();
-  const std::string title = fmt::format("{} on {}", s.net, r.run.images().train.name);
-  std::string out = page_head(title);
+const char* const kStyle = R"(<style>
+.matrix td{width:3.8rem;text-align:center;border:1px solid var(--back)}.matrix th{border:0}
+.matrix thead th{text-align:center}.matrix .zero{color:transparent}.layers :nth-child(2){text-align:left}
+.mistakes{display:grid;grid-template-columns:repeat(auto-fill,minmax(7.2rem,1fr));gap:.8rem}
+.mistakes figure{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.5rem;font-size:.8rem}
+.mistakes img{width:100%;image-rendering:pixelated;border-radius:4px;display:block;margin-bottom:.3rem}
+.mistakes b{color:var(--b)}
+</style>
+)";
+
+report::Texts facts(const Report& r) {
   double rate = 0;
   for (const Epoch& e : r.run.history()) rate += e.rate / static_cast<double>(r.run.history().size());
-  out += "<div class=\"facts\">\n";
-  out += fact(fmt::format("{:.2f} %", 100 * r.test.accuracy), "test accuracy");
-  out += fact(fmt::format("{:.4f}", r.test.loss), "test loss");
-  out += fact(duration_text(r.run.seconds()), "training time");
-  out += fact(fmt::format("{:.1f} k", rate / 1000), "images a second");
-  out += fact(std::to_string(r.run.history().size()), "epochs");
-  return out + "</div>\n";
-}
-
-std::string curves(const Report& r) {
-  Curve loss{"training", {}}, accuracy{"training", {}}, validation_loss{"validation", {}}, validation{"validation", {}};
-  for (const Epoch& e : r.run.history()) {
-    loss.values.push_back(e.loss);
-    accuracy.values.push_back(100 * e.accuracy);
-    if (e.validation_loss) validation_loss.values.push_back(*e.validation_loss);
-    if (e.validation_accuracy) validation.values.push_back(100 * *e.validation_accuracy);
-  }
-  std::string note;
-  if (r.run.settings().smoothing > 0 || r.run.settings().shift > 0 || r.run.settings().flip)
-    note =
-        "<p class=\"note\">Training figures are of changed images, smoothed labels or a net with dropout; validation "
-        "figures are of plain ones. That is why training can look worse.</p>\n";
-  return fmt::format(
-      "<h2>Learning</h2>\n<div class=\"two\">\n<figure style=\"margin:0\">{}<figcaption>loss</figcaption></figure>\n"
-      "<figure style=\"margin:0\">{}<figcaption>accuracy, %</figcaption></figure>\n</div>\n{}",
-      chart({loss, validation_loss}), chart({accuracy, validation}), note);
+  return {{"test accuracy", fmt::format("{:.2f} %", 100 * r.test.accuracy)},
+          {"test loss", fmt::format("{:.4f}", r.test.loss)},
+          {"training time", text::duration(r.run.seconds())},
+          {"images a second", fmt::format("{:.1f} k", rate / 1000)},
+          {"epochs", std::to_string(r.run.history().size())}};
 }
 
 double share(std::int64_t part, std::int64_t all) {
@@ -74,8 +58,8 @@ std::string commonest(const Report& r) {
   const auto& classes = r.run.images().train.classes;
   std::vector<std::string> words;
   for (const Pair& p : pairs)
-    words.push_back(fmt::format("{} for {} ({})", escape(class_name(classes, p.label)),
-                                escape(class_name(classes, p.answer)), p.count));
+    words.push_back(fmt::format("{} for {} ({})", text::escape(class_name(classes, p.label)),
+                                text::escape(class_name(classes, p.answer)), p.count));
   return fmt::format(" Taken for another most often: {}.", fmt::join(words, ", "));
 }
 
@@ -85,12 +69,12 @@ std::string confusion(const Report& r) {
       "<h2>Confusion</h2>\n<p class=\"note\">Rows: what the test image is. Columns: what the net said.{}</p>\n"
       "<div class=\"wide\"><table class=\"matrix\">\n<thead><tr><th></th>",
       commonest(r));
-  for (std::size_t c = 0; c < kClasses; ++c) out += fmt::format("<th>{}</th>", escape(class_name(classes, c)));
+  for (std::size_t c = 0; c < kClasses; ++c) out += fmt::format("<th>{}</th>", text::escape(class_name(classes, c)));
   out += "<th>recall</th></tr></thead>\n<tbody>\n";
   for (std::size_t row = 0; row < kClasses; ++row) {
     const auto& counts = r.test.confusion[row];
     const auto total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-    out += fmt::format("<tr><th>{}</th>", escape(class_name(classes, row)));
+    out += fmt::format("<tr><th>{}</th>", text::escape(class_name(classes, row)));
     for (std::size_t c = 0; c < kClasses; ++c) {
       const double part = share(counts[c], total);
       // Few mistakes must show: the shade grows with the root of the share.
@@ -138,7 +122,8 @@ std::string mistakes(const Report& r) {
   for (std::size_t i = 0; i < std::min(kMistakesShown, all.size()); ++i) {
     const Mistake& m = all[i];
     const Picture picture = picture_of(pixels.data<std::uint8_t>() + m.image * kSide * kSide, kSide, kSide);
-    const std::string label = escape(class_name(classes, m.label)), answer = escape(class_name(classes, m.answer));
+    const std::string label = text::escape(class_name(classes, m.label)),
+                      answer = text::escape(class_name(classes, m.answer));
     out += fmt::format(
         "<figure><img alt=\"test image {}\" src=\"data:image/png;base64,{}\">is {}<br>said <b>{}</b> "
         "({:.0f}&nbsp;%)</figure>\n",
@@ -154,30 +139,36 @@ std::string layers(const Report& r) {
       "class=\"layers\">\n<thead><tr><th>layer</th><th>kind</th><th>output</th><th>parameters</th>"
       "<th>kFLOP an image</th></tr></thead>\n<tbody>\n";
   const auto row = [&](const nn::Summary::Row& l, const std::string& name) {
-    out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1f}</td></tr>\n", escape(name),
-                       escape(l.kind), escape(to_string(l.output)), l.parameters, l.flops / 1e3);
+    out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1f}</td></tr>\n", text::escape(name),
+                       text::escape(l.kind), text::escape(to_string(l.output)), l.parameters, l.flops / 1e3);
   };
   for (const auto& l : s.rows) row(l, l.path);
   row(s.total, "total");
   return out + "</tbody></table></div>\n";
 }
 
-std::string details(const Report& r) {
-  std::vector<std::pair<std::string, std::string>> settings;
+void add_details(report::Page& page, const Report& r) {
+  report::Texts settings;
   for (const auto& [name, text] : to_texts(r.run.settings()))
     settings.emplace_back(name, text.empty() ? "default" : text);
-  return fmt::format(
-      "<div class=\"two\">\n<div><h2>Settings</h2>\n{}</div>\n<div><h2>Machine</h2>\n{}</div>\n</div>\n"
-      "<h2>Plan</h2>\n<details><summary>what a training step does, region by "
-      "region</summary>\n<pre>{}</pre></details>\n",
-      table(settings), table(r.machine), escape(r.run.step().describe()));
+  page.html("<div class=\"two\">\n<div>").heading("Settings").table(settings);
+  page.html("</div>\n<div>").heading("Machine").table(r.machine).html("</div>\n</div>\n");
+  page.heading("Plan").folded("what a training step does, region by region", r.run.step().describe());
 }
 
 }  // namespace
 
-std::string report_html(const Report& report) {
-  return head(report) + curves(report) + confusion(report) + mistakes(report) + layers(report) + details(report) +
-         "</body>\n</html>\n";
+std::string report_html(const Report& r) {
+  const Settings& s = r.run.settings();
+  report::Page page(fmt::format("{} on {}", s.net, r.run.images().train.name));
+  page.html(kStyle).facts(facts(r)).heading("Learning").figures(report::curves(history_of(r.run.history()), "epoch"));
+  if (s.smoothing > 0 || s.shift > 0 || s.flip)
+    page.note(
+        "Training figures are of changed images, smoothed labels or a net with dropout; validation figures are of "
+        "plain ones. That is why training can look worse.");
+  page.html(confusion(r)).html(mistakes(r)).html(layers(r));
+  add_details(page, r);
+  return page.text();
 }
 
 void write_report(const std::string& path, const Report& report) { write_file(path, report_html(report)); }

@@ -4,9 +4,9 @@
 #include <sstream>
 
 #include "apps/common/metadata.h"
-#include "apps/common/text.h"
 #include "apps/fashion/fashion.h"
 #include "windrow/error.h"
+#include "windrow/text.h"
 
 namespace wr::apps {
 namespace {
@@ -44,6 +44,24 @@ std::vector<Epoch> history_of(const MetadataReader& file) {
 
 }  // namespace
 
+report::Point point_of(const Epoch& e) {
+  report::Point p{e.number, e.seconds, {{"loss", e.loss}, {"accuracy", e.accuracy}}};
+  if (e.validation_loss) p.values.emplace_back("validation loss", *e.validation_loss);
+  if (e.validation_accuracy) p.values.emplace_back("validation accuracy", *e.validation_accuracy);
+  return p;
+}
+
+report::History history_of(const std::vector<Epoch>& epochs) {
+  report::History history;
+  for (const Epoch& e : epochs) history.points.push_back(point_of(e));
+  return history;
+}
+
+report::History fashion_history(const std::string& path) {
+  const Metadata metadata = read_safetensors_header(path).metadata;
+  return history_of(history_of(MetadataReader(metadata, path)));
+}
+
 Metadata TrainingRun::metadata() const {
   Metadata m;
   for (const auto& [name, text] : to_texts(settings_)) m[name] = text;
@@ -67,8 +85,8 @@ void TrainingRun::load(const std::string& path, std::optional<double> lr) {
   const MetadataReader file(header.metadata, path);
   const std::string& trained_on = file.text("data_name");
   if (trained_on != images_.train.name)
-    throw Error(
-        fmt::format("{}: was trained on {}, the data here are {}", path, printable(trained_on), images_.train.name));
+    throw Error(fmt::format("{}: was trained on {}, the data here are {}", path, text::printable(trained_on),
+                            images_.train.name));
   // Everything is read before anything changes.
   const std::int64_t done = file.whole("step", 0, settings_.epochs * steps_per_epoch_);
   const auto so_far = file.numbers("so_far", 4);
@@ -116,8 +134,8 @@ Trained load_trained(const std::string& path, int threads) {
   }
   const MetadataReader metadata(file.metadata, path);
   std::vector<std::string> classes = cut(metadata.text("classes"), '|');
-  for (std::string& name : classes) name = printable(name);
-  return {settings, std::move(classes), printable(metadata.text("data_name")),
+  for (std::string& name : classes) name = text::printable(name);
+  return {settings, std::move(classes), text::printable(metadata.text("data_name")),
           Classifier(net, static_cast<float>(metadata.number("scale", -kMostScale, kMostScale)),
                      static_cast<float>(metadata.number("offset", -kMostScale, kMostScale)),
                      CompileOptions{"eval " + settings.net, threads, 0})};

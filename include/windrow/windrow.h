@@ -1,4 +1,5 @@
-// What most programs include. Besides: circuit.h, rl.h, bench.h, random.h, files.h.
+// What most programs include. Besides: report.h, chart.h, agents.h, rl.h, circuit.h, bench.h, random.h,
+// files.h.
 #pragma once
 
 #include "windrow/array.h"

@@ -1,10 +1,10 @@
-// Text from files and users where it is shown: in a terminal, on a page, as JSON.
+// Text from files and users where it is shown: in a terminal, on a page, as JSON. Seconds as people write them.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-namespace wr::apps {
+namespace wr::text {
 
 /// As a terminal may show it on one line: control characters and bytes that are no UTF-8 become '?'.
 std::string printable(std::string_view text);
@@ -17,4 +17,9 @@ std::string escape(std::string_view text);
 /// A number as JSON has it: null where it is not finite.
 std::string json_number(double value);
 
-}  // namespace wr::apps
+/// "1:02:03", "2:03"
+std::string clock(double seconds);
+/// "61.4 s", "3 min 12 s"
+std::string duration(double seconds);
+
+}  // namespace wr::text

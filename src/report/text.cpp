@@ -1,4 +1,4 @@
-#include "apps/common/text.h"
+#include "windrow/text.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace wr::apps {
+namespace wr::text {
 namespace {
 
 /// How many bytes the character that `text` begins with has; 0: it is no UTF-8. Sets its number.
@@ -85,4 +85,17 @@ std::string escape(std::string_view text) {
 
 std::string json_number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
 
-}  // namespace wr::apps
+std::string clock(double seconds) {
+  const auto s = static_cast<long long>(std::llround(std::max(0.0, seconds)));
+  if (s >= 3600) return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+  return fmt::format("{}:{:02}", s / 60, s % 60);
+}
+
+std::string duration(double seconds) {
+  if (seconds < 100) return fmt::format("{:.1f} s", seconds);
+  const auto s = static_cast<long long>(std::llround(seconds));
+  if (s >= 3600) return fmt::format("{} h {} min", s / 3600, s / 60 % 60);
+  return fmt::format("{} min {} s", s / 60, s % 60);
+}
+
+}  // namespace wr::text

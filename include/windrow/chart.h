@@ -1,4 +1,5 @@
-// Charts as SVG that needs nothing else. Colours follow the page's --ink, --line, --a and --b where it has them.
+// Charts as SVG that needs nothing else: ticks at round numbers, no label over another, values where the mouse is.
+// Colours follow the page's --ink, --line, --a and --b where it has them.
 #pragma once
 
 #include <string>
@@ -12,9 +13,9 @@ struct Series {
 };
 
 struct Lines {
-  std::string title;
-  std::string x_label, y_label;
-  std::vector<Series> series;
+  std::string title = {};
+  std::string x_label = {}, y_label = {};
+  std::vector<Series> series = {};
   bool log_x = false, log_y = false;
   bool whole_x = false;  // label only whole numbers
   double width = 640, height = 320;
@@ -24,9 +25,10 @@ std::string lines(const Lines& chart);
 
 /// Bars in groups: `values[g][k]` is group g's bar of kind k; 0 or less: no bar.
 struct Bars {
-  std::string title, y_label;
-  std::vector<std::string> groups, kinds;
-  std::vector<std::vector<double>> values;
+  std::string title = {}, x_label = {}, y_label = {};
+  std::vector<std::string> groups = {}, kinds = {};
+  std::vector<std::vector<double>> values = {};
+  std::vector<std::string> texts = {};  // what stands over each group of one bar, where it fits; none: nothing
   bool log_y = false;
   double width = 760, height = 320;
 };
