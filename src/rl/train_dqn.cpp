@@ -63,6 +63,7 @@ TrainedAgent train_dqn(Environments environments, const DqnTraining& o) {
     experience.add(seen, chosen, environments);
     ledger.count(environments);
     if (ledger.progress().steps < o.learn_from) continue;
+    if (o.lr_falls) dqn.set_lr(learner.lr * std::max(0.02, 1 - ledger.share_done()));
     for (owed += o.updates_a_step * static_cast<double>(copies); owed >= 1; --owed) ledger.set_loss(learn());
   }
   return {Agent(std::make_shared<Net>(dqn.net()), space, Agent::Rule::greatest), ledger.progress()};
