@@ -46,9 +46,11 @@ struct Mlp {
   State w0{Array::ones({144, 128}), "w0"}, b0{Array::zeros({128}), "b0"}, w1{Array::ones({128, 6}), "w1"},
       b1{Array::zeros({6}), "b1"};
   optim::Adam adam;
-  Step step(int lanes, std::int64_t batch = 64) {
+  Step step(int lanes, std::int64_t batch = 64, const std::string& machine = "zen3") {
+    CompileOptions options{"mlp", 0, lanes};
+    options.machine = machine;
     return compile(
-        CompileOptions{"mlp", 0, lanes},
+        options,
         [&](Tensor x, Tensor y) {
           const Tensor loss = mse(matmul(relu(matmul(x, w0) + b0), w1) + b1, y);
           adam.minimize(loss, {w0, b0, w1, b1});

@@ -46,10 +46,10 @@ constexpr Rate kRates[] = {
     {"gbs_l1", &Machine::gbs_l1, 0.01, 1e5, 1.6, "GB/s of one core's copies (read + written) in L1"},
     {"gbs_l2", &Machine::gbs_l2, 0.01, 1e5, 1.6, "in L2"},
     {"gbs_l3", &Machine::gbs_l3, 0.01, 1e5, 2.5, "in L3"},
-    {"gbs_memory", &Machine::gbs_memory, 0.01, 1e5, 2, "in memory"},
+    {"gbs_memory", &Machine::gbs_memory, 0.01, 1e5, 2.5, "in memory"},
     {"gbs_l3_all", &Machine::gbs_l3_all, 0.01, 1e6, 2.5, "in L3, all cores together"},
-    {"gbs_memory_all", &Machine::gbs_memory_all, 0.01, 1e6, 2, "in memory, all cores together"},
-    {"gbs_cross", &Machine::gbs_cross, 0.01, 1e5, 3, "GB/s of reading what another core has just written"},
+    {"gbs_memory_all", &Machine::gbs_memory_all, 0.01, 1e6, 3, "in memory, all cores together"},
+    {"gbs_cross", &Machine::gbs_cross, 0.01, 1e5, 4, "GB/s of reading what another core has just written"},
     {"barrier_ns", &Machine::barrier_ns, 1, 1e7, 4, "ns of a barrier of all cores"},
     {"call_ns", &Machine::call_ns, 0.1, 1e5, 2, "ns of calling a kernel"},
     {"exp_ns", &Machine::exp_ns, 0.001, 1e4, 1.6, "ns an f32 element of exp"},
@@ -233,12 +233,15 @@ Machine without_contradictions(Machine m) {
   return m;
 }
 
+bool has_sizes_of(const Machine& a, const Machine& b) {
+  return a.simd == b.simd && a.cores == b.cores && a.l1d == b.l1d && a.l2 == b.l2 && a.line == b.line;
+}
+
 bool is_like(const Machine& a, const Machine& b) {
-  if (a.simd != b.simd || a.cores != b.cores || a.l1d != b.l1d || a.l2 != b.l2 || a.line != b.line) return false;
-  return std::all_of(std::begin(kRates), std::end(kRates), [&](const Rate& f) {
-    const double more = std::max(a.*f.value, b.*f.value), less = std::min(a.*f.value, b.*f.value);
-    return more <= f.nearly * less;
-  });
+  return has_sizes_of(a, b) && std::all_of(std::begin(kRates), std::end(kRates), [&](const Rate& f) {
+           const double more = std::max(a.*f.value, b.*f.value), less = std::min(a.*f.value, b.*f.value);
+           return more <= f.nearly * less;
+         });
 }
 
 Machine machine_named(const std::string& given) {
@@ -271,17 +274,17 @@ std::span<const Machine> built_in_machines() {
                .l2 = 2 * kMega,
                .l3 = 260 * kMega,
                .line = 64,
-               .gflops_f32 = 150,
-               .gflops_f64 = 75,
-               .product_ramp = 2,
-               .gbs_l1 = 200,
-               .gbs_l2 = 80,
-               .gbs_l3 = 26,
-               .gbs_memory = 12,
-               .gbs_l3_all = 50,
-               .gbs_memory_all = 22,
-               .gbs_cross = 15,
-               .barrier_ns = 300,
+               .gflops_f32 = 210,
+               .gflops_f64 = 105,
+               .product_ramp = 0.6,
+               .gbs_l1 = 300,
+               .gbs_l2 = 97,
+               .gbs_l3 = 31,
+               .gbs_memory = 16,
+               .gbs_l3_all = 60,
+               .gbs_memory_all = 20,
+               .gbs_cross = 18,
+               .barrier_ns = 160,
                .call_ns = 15,
                .exp_ns = 0.15};
     list[1] = {.name = "zen3",

@@ -52,6 +52,8 @@ Machine machine_named(const std::string& name_or_file);
 std::string contradiction(const Machine& machine);
 Machine without_contradictions(Machine machine);
 
+/// Same SIMD target, cores and caches near to them?
+bool has_sizes_of(const Machine& a, const Machine& b);
 /// Are all sizes equal and all rates nearly so? Such a machine may as well be taken for the other: plans stay the same
 /// from one measurement to the next.
 bool is_like(const Machine& a, const Machine& b);

@@ -42,7 +42,7 @@ void Chooser::recurrent() {
   for (const View& v : work_.in) in.push_back(dense(v));
   for (const lower::Destination& to : work_.out)
     made.push_back(to.view.dense() ? to.view : emit_.scratch(to.view.dtype, to.view.shape));
-  const View& w_h = in[form.w_h];
+  const View w_h = in[form.w_h];  // `in` grows below
   RecurrentParams p;
   p.rows = made[0].shape[0];
   p.time = made[0].shape[1];

@@ -158,15 +158,29 @@ bool make_generated(Gemm& gemm, const Site& site) { return make_xsmm(gemm, site.
 bool is_empty(const GemmShape& s) { return s.m == 0 || s.n == 0 || s.k == 0; }
 i64 bytes_of_b(const GemmShape& s) { return s.n * s.k * bytes(s); }
 
-// From the first size on B hardly stays in L2 by itself, from the second not at all, and is worth packing although its
-// rows are contiguous, if there are rows of A enough to pay for it. LIBXSMM's passes over k need that less.
-bool is_large(const GemmShape& s, const Site& at) { return bytes_of_b(s) > at.l2 * 5 / 8 && s.m >= 128; }
-bool is_huge(const GemmShape& s, const Site& at) { return bytes_of_b(s) > at.l2 && s.m >= 32; }
+// Rows of A that become columns: whole vectors of them, or they are wasted.
+bool fills_vectors(i64 rows, i64 vector_bytes, const GemmShape& s) {
+  return rows * 8 >= ceil_to(rows, vector_bytes / bytes(s)) * 7;
+}
 
 // Rules for AVX-512, as measured on Emerald Rapids.
 namespace wide {
-bool xsmm(const GemmShape& s, const Site& at) { return !is_large(s, at); }
-bool direct(const GemmShape& s, const Site& at) { return !is_large(s, at) && !is_huge(s, at); }
+// So deep, a transposed B is better read as it lies than copied in order for LIBXSMM.
+bool deep_and_transposed(const GemmShape& s) { return s.b_col != 1 && s.k >= 128; }
+// A B that does not stay in L2 is left to LIBXSMM only with rows enough to use what it reads, and not more than pay for
+// packing.
+bool xsmm(const GemmShape& s, const Site& at) {
+  if (deep_and_transposed(s)) return false;
+  const i64 b = bytes_of_b(s);
+  return b <= at.l2 || (b <= 2 * at.l2 && s.m >= 64 && s.m < 256);
+}
+bool dot(const GemmShape& s, const Site& at) { return s.m <= 16 && bytes_of_b(s) > at.l2 / 2; }
+bool turned(const GemmShape& s, const Site& at) {
+  const i64 most = bytes_of_b(s) <= at.l2 ? 64 : 32;
+  return deep_and_transposed(s) && s.m <= most && s.n >= s.m && fills_vectors(s.m, 64, s);
+}
+bool direct(const GemmShape& s, const Site& at) { return bytes_of_b(s) <= at.l2 / 2 || s.m <= 8; }
+bool panels(const GemmShape& s, const Site&) { return s.b_col == 1 && s.m <= 64; }
 }  // namespace wide
 
 // Rules for AVX2 and what is narrower, as measured on Zen 3.
@@ -184,11 +198,9 @@ bool xsmm(const GemmShape& s, const Site& at) {
 }
 // So many rows pay for packing blocks of B, whichever way it lies; each strip of A is then read once a block.
 bool many_rows(const GemmShape& s) { return s.a_col == 1 && s.m >= 256; }
-// Exchanged, the rows of A become columns: whole vectors of them, or they are wasted. With many rows, a large B must be
-// at stake.
+// With many rows, a large B must be at stake.
 bool turned(const GemmShape& s, const Site& at) {
-  const i64 lanes = 32 / bytes(s);
-  return !many_rows(s) && s.n >= s.m && s.m * 8 >= ceil_to(s.m, lanes) * 7 && (s.m <= 32 || bytes_of_b(s) > at.l2 / 2);
+  return !many_rows(s) && s.n >= s.m && fills_vectors(s.m, 32, s) && (s.m <= 32 || bytes_of_b(s) > at.l2 / 2);
 }
 // Beside a single panel, columns of A are as well read as they lie: each is needed once. Three or five vectors leave a
 // single one over, where panels have tiles of three.
@@ -207,11 +219,18 @@ bool panels(const GemmShape& s, const Site& at) {
 }  // namespace narrow
 
 bool wants_xsmm(const GemmShape& s, const Site& at) { return at.wide() ? wide::xsmm(s, at) : narrow::xsmm(s, at); }
-bool wants_turned(const GemmShape& s, const Site& at) { return !at.wide() && narrow::turned(s, at); }
+bool wants_dot(const GemmShape& s, const Site& at) {
+  return (s.m <= 4 && (s.k >= 32 || s.n <= 8)) || (at.wide() && wide::dot(s, at));
+}
+bool wants_turned(const GemmShape& s, const Site& at) {
+  return at.wide() ? wide::turned(s, at) : narrow::turned(s, at);
+}
 bool wants_direct(const GemmShape& s, const Site& at) {
   return at.wide() ? wide::direct(s, at) : narrow::direct(s, at);
 }
-bool wants_panels(const GemmShape& s, const Site& at) { return !at.wide() && narrow::panels(s, at); }
+bool wants_panels(const GemmShape& s, const Site& at) {
+  return at.wide() ? wide::panels(s, at) : narrow::panels(s, at);
+}
 bool always(const GemmShape&, const Site&) { return true; }
 
 struct Kernel {
@@ -227,8 +246,7 @@ const Kernel kKernels[] = {
     {"row", [](const GemmShape& s, Target) { return !is_empty(s) && s.b_col == 1 && s.c_col == 1; },
      [](const GemmShape& s, const Site&) { return s.m == 1; }, make_row<float>, make_row<double>},
     {"dot", [](const GemmShape& s, Target) { return !is_empty(s) && s.a_col == 1 && s.b_row == 1 && s.c_col == 1; },
-     [](const GemmShape& s, const Site&) { return s.m <= 4 && (s.k >= 32 || s.n <= 8); }, make_dot<float>,
-     make_dot<double>},
+     wants_dot, make_dot<float>, make_dot<double>},
     {"libxsmm", [](const GemmShape& s, Target target) { return !is_empty(s) && can_xsmm(s, target); }, wants_xsmm,
      make_generated, make_generated},
     {"hwy turned", [](const GemmShape& s, Target) { return !is_empty(s) && s.b_row == 1 && s.b_col != 1; },

@@ -142,12 +142,15 @@ HWY_INLINE V rsqrt_of(D d, V x) {
   return hn::Div(constant(d, 1), hn::Sqrt(x));
 }
 
-/// sqrt(x) of a number that is not negative, as fast as the target can: f32 within 2 units.
+/// sqrt(x), as fast as the target can: f32 within 2 units, denormals as they are.
 template <class D, class V>
 HWY_INLINE V root_of(D d, V x) {
   (void)d;
 #if WINDROW_HAVE_AVX512
-  if constexpr (kIsF32<D>) return hn::Mul(x, rsqrt_of(d, larger_of(x, constant(d, 1e-37))));
+  if constexpr (kIsF32<D>) {
+    const __mmask16 is_its_own_root = _mm512_fpclass_ps_mask(x.raw, 0x02 | 0x04 | 0x08 | 0x20);  // 0, -0, inf, denormal
+    return V{_mm512_mask_mov_ps(hn::Mul(x, rsqrt_of(d, x)).raw, is_its_own_root, x.raw)};
+  }
 #endif
   return hn::Sqrt(x);
 }

@@ -2,11 +2,13 @@
 // best of some short blocks counts: other programs can only make it slower.
 #include "backend/cpu/measure.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +17,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/gemm.h"
@@ -32,26 +36,56 @@ using Work = std::function<void(int member)>;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// Seconds of one round of `work` on all threads at once, at best.
-double best_seconds(int threads, int blocks, int rounds, const Work& work) {
+double seconds_of_thread() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// Times pieces of work, and sees how much of the cores it was given meanwhile.
+class Stopwatch {
+ public:
+  /// Seconds of one round of `work` on all threads at once, at best of so many blocks. A busy machine can make a block
+  /// take a thousand times as long: after a while there are no more of them.
+  double best(int threads, int blocks, int rounds, const Work& work) {
+    constexpr double kEnough = 0.03;
+    Context context{&work, rounds, std::vector<Share>(static_cast<std::size_t>(threads))};
+    double best = 1e9, spent = 0;
+    for (int i = 0; i < blocks && spent < kEnough; ++i) {
+      const auto start = Clock::now();
+      ThreadTeam::shared().run(
+          threads, [](void* context, int member, int) { static_cast<Context*>(context)->run(member); }, &context);
+      const double taken = seconds_since(start);
+      best = std::min(best, taken / rounds);
+      spent += taken;
+    }
+    for (const Share& share : context.shares) all_.passed += share.passed, all_.given += share.given;
+    return best;
+  }
+
+  /// Did others use the cores while it measured?
+  bool was_disturbed() const { return all_.given < 0.85 * all_.passed; }
+
+ private:
+  struct Share {
+    double passed = 0, given = 0;  // seconds by the clock, and of a processor
+  };
   struct Context {
     const Work* work;
     int rounds;
-  } context{&work, rounds};
-  double best = 1e9;
-  for (int i = 0; i < blocks; ++i) {
-    const auto start = Clock::now();
-    ThreadTeam::shared().run(
-        threads,
-        [](void* c, int member, int) {
-          const auto& given = *static_cast<Context*>(c);
-          for (int r = 0; r < given.rounds; ++r) (*given.work)(member);
-        },
-        &context);
-    best = std::min(best, seconds_since(start) / rounds);
-  }
-  return best;
-}
+    std::vector<Share> shares;  // of each member
+
+    void run(int member) {
+      Share& share = shares[static_cast<std::size_t>(member)];
+      const double given = seconds_of_thread();
+      const auto start = Clock::now();
+      for (int r = 0; r < rounds; ++r) (*work)(member);
+      share.passed += seconds_since(start);
+      share.given += seconds_of_thread() - given;
+    }
+  };
+  Share all_;
+};
 
 struct Free {
   void operator()(void* p) const { std::free(p); }
@@ -89,6 +123,8 @@ class Probe {
     return m;
   }
 
+  bool was_disturbed() const { return watch_.was_disturbed(); }
+
  private:
   double product_seconds(const Machine& m, DType dtype, std::int64_t rows, std::int64_t size) {
     const auto count = static_cast<std::size_t>(std::max(rows, size) * size * 2);
@@ -97,7 +133,7 @@ class Probe {
     const Floats scratch = floats(gemm.scratch_bytes / sizeof(float) + 16);
     const double flops = 2.0 * static_cast<double>(rows * size * size);
     const int rounds = std::max(1, static_cast<int>(4e6 / flops));
-    return best_seconds(1, 20, rounds, [&](int) { gemm(a.get(), b.get(), c.get(), scratch.get()); });
+    return watch_.best(1, 20, rounds, [&](int) { gemm(a.get(), b.get(), c.get(), scratch.get()); });
   }
 
   void products(Machine& m) {
@@ -124,7 +160,7 @@ class Probe {
     const MapKernel negate = find_map(ops::Elementwise::neg, DType::f32, target_);
     const double touched = static_cast<double>(count) * 2 * sizeof(float);
     const int rounds = std::max(1, static_cast<int>(2e6 / touched));
-    const double seconds = best_seconds(threads, touched > 8e6 ? 3 : 12, rounds, [&](int member) {
+    const double seconds = watch_.best(threads, touched > 8e6 ? 5 : 12, rounds, [&](int member) {
       // Not a multiple of 4096 bytes apart: loads would wait for stores that only seem to be theirs.
       void* pointers[kMaxOperands] = {to[static_cast<std::size_t>(member)].get() + 512,
                                       from[static_cast<std::size_t>(member)].get()};
@@ -154,23 +190,20 @@ class Probe {
     params.cols = 1;
     params.col_stride[0] = params.col_stride[1] = 1;
     const MapKernel negate = find_map(ops::Elementwise::neg, DType::f32, target_);
-    m.call_ns = 1e9 * best_seconds(1, 10, 2000, [&](int) { negate(params, pointers, 1); });
+    m.call_ns = 1e9 * watch_.best(1, 10, 2000, [&](int) { negate(params, pointers, 1); });
     params.cols = kElements;
     const MapKernel exp = find_map(ops::Elementwise::exp, DType::f32, target_);
-    m.exp_ns = 1e9 * best_seconds(1, 10, 20, [&](int) { exp(params, pointers, 1); }) / kElements;
+    m.exp_ns = 1e9 * watch_.best(1, 10, 20, [&](int) { exp(params, pointers, 1); }) / kElements;
   }
 
   void between_cores(Machine& m) {
     m.barrier_ns = 300;
     m.gbs_cross = m.gbs_l3;
     if (threads_ < 2) return;
-    constexpr int kBarriers = 200;
-    m.barrier_ns = 1e9 *
-                   best_seconds(threads_, 10, 1,
-                                [&](int) {
-                                  for (int i = 0; i < kBarriers; ++i) ThreadTeam::shared().barrier(threads_);
-                                }) /
-                   kBarriers;
+    constexpr int kBarriers = 20;
+    m.barrier_ns = 1e9 * watch_.best(threads_, 100, 1, [&](int) {
+      for (int i = 0; i < kBarriers; ++i) ThreadTeam::shared().barrier(threads_);
+    }) / kBarriers;
     constexpr std::size_t kCount = 8192;  // 32 KB, what a small layer's activations are
     const Floats shared = floats(kCount), own = floats(kCount);
     MapParams params;
@@ -178,7 +211,7 @@ class Probe {
     params.col_stride[0] = params.col_stride[1] = 1;
     const MapKernel negate = find_map(ops::Elementwise::neg, DType::f32, target_);
     double best = 1e9;
-    best_seconds(threads_, 10, 4, [&](int member) {
+    watch_.best(threads_, 10, 4, [&](int member) {
       void* write[kMaxOperands] = {shared.get(), shared.get()};
       void* read[kMaxOperands] = {own.get(), shared.get()};
       if (member == 1) negate(params, write, 1);
@@ -196,6 +229,7 @@ class Probe {
   Target target_;
   int threads_;
   const Host& host_;
+  Stopwatch watch_;
 };
 
 /// The better of two measurements, probe by probe: whatever disturbed one made it slower.
@@ -210,9 +244,11 @@ Machine better(Machine a, const Machine& b) {
 
 /// Two digits say all there is to know.
 double rounded(double value) {
-  if (value <= 0) return 0;
-  const double unit = std::pow(10.0, std::floor(std::log10(value)) - 1);
-  return std::round(value / unit) * unit;
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, std::max(value, 0.0), std::chars_format::general, 2).ptr;
+  double two_digits = 0;
+  std::from_chars(text, end, two_digits);
+  return two_digits;
 }
 
 Machine rounded(Machine m) {
@@ -230,27 +266,33 @@ bool is_this_host(const Machine& m, Target target, int cores) {
          m.l3 == h.l3 && m.line == h.cache_line;
 }
 
-/// A built-in machine that this one cannot be told from: its plans are then the same wherever they are made.
-Machine settled(const Machine& measured) {
+/// A built-in machine that this one cannot be told from: its plans are then the same wherever they are made. Rates that
+/// were disturbed tell nothing; sizes still do.
+Machine settled(const Measurement& measured) {
+  const Machine& m = measured.machine;
   for (const Machine& known : built_in_machines())
-    if (is_like(measured, known)) {
-      Machine m = known;
-      m.cpu = measured.cpu;
-      m.l3 = measured.l3;
-      return m;
+    if (measured.disturbed ? has_sizes_of(m, known) : is_like(m, known)) {
+      Machine taken = known;
+      taken.cpu = m.cpu;
+      taken.l3 = m.l3;
+      return taken;
     }
-  return measured;
+  return m;
 }
 
 }  // namespace
 
-Machine measure(Target target) {
+Measurement measure(Target target) {
   constexpr int kAtLeast = 2, kAtMost = 5;
+  constexpr double kEnough = 0.5;
+  const auto start = Clock::now();
   Probe probe(target, std::min(host().cores, kMaxThreads));
   Machine m = probe.once();
-  for (int times = 1; times < kAtMost && (times < kAtLeast || !contradiction(m).empty()); ++times)
+  for (int times = 1; times < kAtMost && seconds_since(start) < kEnough; ++times) {
+    if (times >= kAtLeast && contradiction(m).empty()) break;
     m = better(m, probe.once());
-  return without_contradictions(rounded(m));
+  }
+  return {without_contradictions(rounded(m)), probe.was_disturbed()};
 }
 
 std::string cache_folder() {
@@ -264,42 +306,63 @@ std::string cache_folder() {
   return home.empty() ? "" : home + "/.cache/windrow";
 }
 
+namespace {
+
+/// What a measurement left in a file, if it is of this computer; else why not, where there is one.
+std::optional<Machine> remembered(const std::string& file, Target target, int cores, std::string& problem) {
+  std::error_code ignored;
+  if (file.empty() || !std::filesystem::exists(file, ignored)) return {};
+  try {
+    Machine m = machine_named(file);
+    if (is_this_host(m, target, cores)) return m;
+    problem = file + " describes another machine (" + m.cpu + ")";
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  return {};
+}
+
+bool is_recent(const std::string& file) {
+  std::error_code none;
+  const auto written = std::filesystem::last_write_time(file, none);
+  return !none && std::filesystem::file_time_type::clock::now() - written < std::chrono::hours(1);
+}
+
+}  // namespace
+
 KnownMachine find_machine(Target target, const std::string& folder, bool again) {
   const int cores = std::min(host().cores, kMaxThreads);
   KnownMachine known;
-  std::string file;
-  if (!folder.empty())
-    file = folder + "/machine-" + std::string(name_of(target)) + "-" + std::to_string(cores) + ".txt";
-  std::error_code ignored;
-  if (!again && !file.empty() && std::filesystem::exists(file, ignored)) {
-    try {
-      Machine m = machine_named(file);
-      if (is_this_host(m, target, cores)) {
-        known.machine = std::move(m);
-        known.origin = "measured earlier, remembered in " + file;
-        return known;
-      }
-      known.problem = file + " describes another machine (" + m.cpu + ")";
-    } catch (const Error& error) {
-      known.problem = error.what();
+  const std::string stem =
+      folder.empty() ? "" : folder + "/machine-" + std::string(name_of(target)) + "-" + std::to_string(cores);
+  const std::string file = stem.empty() ? "" : stem + ".txt", of_busy = stem.empty() ? "" : stem + "-busy.txt";
+  for (const std::string& from : {file, of_busy}) {
+    if (again || (from == of_busy && !is_recent(from))) continue;
+    if (std::optional<Machine> m = remembered(from, target, cores, known.problem)) {
+      known.machine = std::move(*m);
+      known.origin = "measured earlier, remembered in " + from;
+      return known;
     }
   }
   const auto start = Clock::now();
-  known.machine = settled(measure(target));
+  const Measurement measured = measure(target);
+  known.machine = settled(measured);
   char took[64];
   std::snprintf(took, sizeof took, "measured in %.2f s", seconds_since(start));
   known.origin = took;
-  if (!known.problem.empty()) known.origin += " because " + known.problem;
+  if (measured.disturbed) known.origin += " while others used the cores";
+  if (!known.problem.empty()) known.origin += " because " + std::exchange(known.problem, "");
   if (file.empty()) {
     known.problem = "neither WINDROW_CACHE_DIR, XDG_CACHE_HOME nor HOME says where to remember it";
     return known;
   }
   try {
+    std::error_code ignored;
     std::filesystem::create_directories(folder, ignored);
-    FileWriter writer(file);
+    FileWriter writer(measured.disturbed ? of_busy : file);
     writer.write(to_text(known.machine));
     writer.commit();
-    known.origin += ", remembered in " + file;
+    known.origin += measured.disturbed ? ", remembered for an hour in " + of_busy : ", remembered in " + file;
   } catch (const Error& error) {
     known.problem = std::string(error.what()) + "; it will be measured again next time";
   }

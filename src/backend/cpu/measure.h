@@ -20,11 +20,16 @@ struct KnownMachine {
 /// The same with its history.
 const KnownMachine& known_machine(Target target);
 
-/// Sizes from the system, rates by probes, in about a tenth of a second on all cores of this process. Disturbed probes
-/// are repeated; nearer memory is never slower.
-Machine measure(Target target);
+struct Measurement {
+  Machine machine;
+  bool disturbed;  // others used the cores meanwhile
+};
+/// Sizes from the system, rates by probes, in a fraction of a second on all cores of this process, busy or not.
+/// Disturbed probes are repeated; nearer memory is never slower.
+Measurement measure(Target target);
 
 /// What machine() does, with the folder of the remembered measurements given: for tests. `again`: do not read, measure.
+/// What was measured while others used the cores is remembered for an hour.
 KnownMachine find_machine(Target target, const std::string& folder, bool again = false);
 /// WINDROW_CACHE_DIR, else XDG_CACHE_HOME/windrow, else HOME/.cache/windrow; empty where there is none.
 std::string cache_folder();
