@@ -43,6 +43,7 @@ TEST(ChartAxis, MarksAreRoundAndAllInOneForm) {
   EXPECT_EQ(texts(chart::Axis({1, 30}, {.whole = true, .ends = chart::Axis::Ends::at_data}, 0, 1)),
             (Strings{"10", "20", "30"}));
   EXPECT_EQ(texts(chart::Axis({0.001, 1}, {.logarithmic = true}, 0, 1)), (Strings{"0.001", "0.01", "0.1", "1"}));
+  EXPECT_EQ(texts(chart::Axis({0.8, 2.7}, {.logarithmic = true}, 0, 1)), (Strings{"1.0", "1.5", "2.0", "2.5"}));
 }
 
 TEST(Axis, ShowsWhatIsHardToShow) {

@@ -191,7 +191,7 @@ struct TrainedAgent {
 struct DqnTraining {
   Budget budget = {};
   std::vector<std::int64_t> hidden = {128, 128};
-  DqnOptions learner = {.batch = 128, .lr = 5e-4, .clip = 10, .tau = 0.01};
+  DqnOptions learner = {.batch = 128, .lr = 5e-4, .clip = 10, .tau = 0.005};
   bool dueling = false;
   bool lr_falls = true;  // to 0 at the end of the budget
   double gamma = 0.99;

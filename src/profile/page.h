@@ -127,11 +127,12 @@ function timeline(p, parent) {
   for (const e of p.timeline) if (starts.length < 2 || e[3] < starts[1]) end = Math.max(end, e[4]);
   const paint = () => {
     svg.replaceChildren();
-    const scale = W / (end - begin), step = Math.pow(10, Math.floor(Math.log10((end - begin) / 4)));
+    const scale = W / (end - begin), least = 70 / scale, power = Math.pow(10, Math.floor(Math.log10(least)));
+    const step = power * [1, 2, 5, 10].find(f => f * power >= least);  // room for a text at each
     for (let t = Math.ceil(begin / step) * step; t < end; t += step) {
       const x = (t - begin) * scale;
       draw("line", { x1: x, x2: x, y1: top - 4, y2: H, stroke: "var(--line)" }, svg);
-      draw("text", { x: x + 3, y: 12, class: "axis" }, svg, us(t - (starts[0] || 0)));
+      if (x + 66 < W) draw("text", { x: x + 3, y: 12, class: "axis" }, svg, us(t - (starts[0] || 0)));
     }
     let boxes = 0;
     for (const [thread, lane, kernel, b, e] of p.timeline) {

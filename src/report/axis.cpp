@@ -89,6 +89,12 @@ void Axis::power_marks() {
       if (v >= range_.low * 0.9999 && v <= range_.high * 1.0001 && (f == 1 || decades < 2.2))
         marks_.push_back({v, power_text(v)});
     }
+  if (marks_.size() >= 3) return;
+  // Within a decade hardly any of these occur: marks at even distances instead.
+  marks_.clear();
+  const double step = round_step((range_.high - range_.low) / kFewestSteps);
+  for (double i = std::ceil(range_.low / step - 1e-9); i * step <= range_.high * (1 + 1e-9); ++i)
+    if (i > 0) marks_.push_back({i * step, mark_text(i * step, step, range_.high)});
 }
 
 void Axis::thin_out() {

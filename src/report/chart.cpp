@@ -262,26 +262,34 @@ std::string group_name(const std::string& name, double middle, double bottom, bo
       middle + 4, bottom + 14, text::escape(name));
 }
 
+bool is_drawn(double value) { return value > 0 && std::isfinite(value); }
+
 std::string group_of_bars(const Bars& chart, std::size_t g, const Axis& y, const Frame& f, double x0, double room) {
   const auto& values = chart.values[g];
   const double width = 0.8 * room / static_cast<double>(chart.kinds.size());
   std::string out;
-  std::vector<std::pair<std::string, const char*>> texts{{chart.groups[g], "var(--ink,#333)"}};
   for (std::size_t k = 0; k < std::min(values.size(), chart.kinds.size()); ++k) {
-    if (!(values[k] > 0) || !std::isfinite(values[k])) continue;
+    if (!is_drawn(values[k])) continue;
     const double top = y.at(values[k]);
     out += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n",
                        x0 + 0.1 * room + width * static_cast<double>(k), top, width * 0.95,
                        std::max(0.0, f.bottom - top), colour_of(k));
-    texts.emplace_back(fmt::format("{} {}", chart.kinds[k], value_text(values[k])), colour_of(k));
     if (g < chart.texts.size() && chart.kinds.size() == 1 && text_width(chart.texts[g]) <= room)
       out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", x0 + room / 2, top - 4,
                          text::escape(chart.texts[g]));
   }
-  return out + fmt::format(
-                   "<g class=\"at\"><rect class=\"band\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
-                   "height=\"{:.1f}\"/><g class=\"tip\">{}</g></g>\n",
-                   x0, kTop, room, f.bottom - kTop, tip(x0 + room / 2, f, texts));
+  return out;
+}
+
+std::string hover_of_bars(const Bars& chart, std::size_t g, const Frame& f, double x0, double room) {
+  std::vector<std::pair<std::string, const char*>> texts{{chart.groups[g], "var(--ink,#333)"}};
+  for (std::size_t k = 0; k < std::min(chart.values[g].size(), chart.kinds.size()); ++k)
+    if (is_drawn(chart.values[g][k]))
+      texts.emplace_back(fmt::format("{} {}", chart.kinds[k], value_text(chart.values[g][k])), colour_of(k));
+  return fmt::format(
+      "<g class=\"at\"><rect class=\"band\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/><g "
+      "class=\"tip\">{}</g></g>\n",
+      x0, kTop, room, f.bottom - kTop, tip(x0 + room / 2, f, texts));
 }
 
 }  // namespace
@@ -299,17 +307,18 @@ std::string bars(const Bars& chart) {
   const Legend list = chart.kinds.size() > 1 ? legend(chart.kinds, f.left, f.right, 0) : Legend{};
   f.bottom -= names.height + (chart.x_label.empty() ? 0 : kLine) + list.height;
   const Axis y(all, form, f.bottom, kTop);
-  std::string groups, names_text;
+  std::string groups, hovers, names_text;
   for (std::size_t g = 0; g < std::min(chart.groups.size(), chart.values.size()); ++g) {
     const double x0 = f.left + room * static_cast<double>(g);
     groups += group_of_bars(chart, g, y, f, x0, room);
+    hovers += hover_of_bars(chart, g, f, x0, room);  // over all bars
     names_text += group_name(chart.groups[g], x0 + room / 2, f.bottom, names.level);
   }
   std::string out = open(chart.width, chart.height, chart.title, f.left) + rows(y, f, chart.y_label) + names_text;
   double below = f.bottom + names.height;
   if (!chart.x_label.empty()) out += x_label(chart.x_label, f, below += kLine);
   if (list.height > 0) out += legend(chart.kinds, f.left, f.right, below + 6).svg;
-  return out + groups + "</svg>";
+  return out + groups + hovers + "</svg>";
 }
 
 }  // namespace wr::chart
