@@ -1,6 +1,7 @@
 // windrow report: several trainings on one page.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "apps/automaton/automaton.h"
@@ -63,8 +64,10 @@ int make_report(const ReportOptions& o) {
   for (const std::string& path : o.runs) {
     check_outputs({{"--out", o.out}}, {{"the run", path}});
     runs.push_back(history_of(path));
-    if (runs.back().points.empty()) throw Error(path + ": nothing was recorded");
+    if (runs.back().points.empty()) fmt::print(stderr, "windrow: {}: nothing was recorded\n", text::printable(path));
   }
+  if (std::all_of(runs.begin(), runs.end(), [](const report::History& run) { return run.points.empty(); }))
+    throw Error("report: none of the runs has recorded anything");
   tell_apart(runs, o.runs);
   report::compare(runs, o.title).write(o.out);
   if (o.json) {
@@ -75,7 +78,9 @@ int make_report(const ReportOptions& o) {
   }
   for (const report::History& run : runs) {
     fmt::print("{}: {} points", text::printable(run.name), run.points.size());
-    for (const auto& [name, value] : run.points.back().values) fmt::print("  {} {:.4g}", text::printable(name), value);
+    if (!run.points.empty())
+      for (const auto& [name, value] : run.points.back().values)
+        fmt::print("  {} {:.4g}", text::printable(name), value);
     fmt::print("\n");
   }
   fmt::print("report: {}\n", text::printable(o.out));

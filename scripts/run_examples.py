@@ -60,6 +60,9 @@ def main():
                 for name in words[3:]:
                     subprocess.run([program, "profile", "--out", name, "bench", "mlp_step_b64", "--runs", "1"],
                                    check=True, cwd=folder, capture_output=True)
+            if words[1] == "report":  # half a second is less than an epoch: nothing was logged
+                for name in [w for w in words[2:] if w.endswith(".csv")]:
+                    pathlib.Path(folder, name).write_text("step,loss\n1,0.5\n2,0.25\n")
             start = time.monotonic()
             done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
                                   env={**os.environ, "WINDROW_SECONDS": "0.5"})

@@ -1,6 +1,7 @@
 // The planner: memory offsets, and the shape of the schedules it makes.
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <random>
 
 #include "plan/memory.h"
@@ -34,6 +35,56 @@ TEST(Memory, NoTwoLiveValuesShareBytes) {
       }
     }
   }
+}
+
+/// Thousands are placed in the order of time; what holds for few must hold for them.
+TEST(Memory, ThousandsOfValuesAreApartAndCloseToTheLowerBound) {
+  std::mt19937 random(2);
+  std::vector<plan::Lifetime> values(6000);
+  for (auto& v : values) {
+    v.bytes = random() % 5000;
+    v.begin = static_cast<int>(random() % 8000);
+    v.end = v.begin + static_cast<int>(random() % (random() % 10 == 0 ? 4000 : 20));
+  }
+  const auto use = plan::assign_offsets(values);
+  EXPECT_GE(use.bytes, use.lower_bound);
+  EXPECT_LE(static_cast<double>(use.bytes), 1.3 * static_cast<double>(use.lower_bound));
+  int shared = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto& a = values[i];
+    EXPECT_EQ(a.offset % 64, 0u);
+    EXPECT_LE(a.offset + a.bytes, use.bytes);
+    for (std::size_t j = 0; j < i; ++j) {
+      const auto& b = values[j];
+      const bool together = a.begin <= b.end && b.begin <= a.end;
+      const bool apart = a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset;
+      shared += together && !apart;
+    }
+  }
+  EXPECT_EQ(shared, 0);
+}
+
+/// A training step of so many products, one after the other.
+double seconds_to_compile(int products) {
+  const State weights(Array::full({8, 8}, 0.1));
+  const std::clock_t begin = std::clock();
+  compile(
+      [&](Tensor x) {
+        for (int i = 0; i < products; ++i) x = matmul(x, weights);
+        const Tensor loss = mean(x);
+        weights.assign(Operand(weights) - 0.1 * grad(loss, {weights})[0]);
+        return loss;
+      },
+      f32(4, 8));
+  return double(std::clock() - begin) / CLOCKS_PER_SEC;
+}
+
+/// In proportion to the graph, by a little more than that for what no longer fits into caches: what looks at every pair
+/// would take 64 times as long.
+TEST(CompileTiming, EightTimesTheGraphTakesAboutEightTimesAsLong) {
+  seconds_to_compile(100);  // warm
+  const double small = seconds_to_compile(500), large = seconds_to_compile(4000);
+  EXPECT_LT(large, 20 * small) << small << " s and " << large << " s";
 }
 
 TEST(Memory, ChainOfEqualValuesNeedsTwoSlots) {

@@ -93,15 +93,14 @@ void RegionCost::add(const Schedule& s, const Region& region, const Member& m) {
 }
 
 void RegionCost::add_far(const ir::Graph& g, int id, Cut cut, double extent) {
-  const std::pair key(id, cut);
-  if (std::find(known_far_.begin(), known_far_.end(), key) != known_far_.end()) return;
-  known_far_.push_back(key);
+  std::vector<Cut>& known = known_far_[id];
+  if (std::find(known.begin(), known.end(), cut) != known.end()) return;
+  known.push_back(cut);
   far_.push_back({bytes_of(g, id) / extent, cut == Cut::along(0) ? -1 : inner_bytes(g, id, cut)});
 }
 
 void RegionCost::add_weight(const ir::Graph& g, int id) {
-  if (std::find(known_weights_.begin(), known_weights_.end(), id) != known_weights_.end()) return;
-  known_weights_.push_back(id);
+  if (!known_weights_.insert(id).second) return;
   weight_bytes_ += bytes_of(g, id);
   weights_ += static_cast<double>(g[id].spec.shape.count());
 }

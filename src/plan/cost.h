@@ -1,6 +1,8 @@
 // What a region costs on a machine, by the number of rows of its strips: the planner's choices rest on it.
 #pragma once
 
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/machine.h"
@@ -51,8 +53,8 @@ class RegionCost {
   double in_place_ = 0;      // of them, those that walk over a table row by row and leave nothing for others
   double ends_ns_ = 0;       // after the last strip
   std::vector<Far> far_;
-  std::vector<std::pair<int, Cut>> known_far_;  // node and how it is cut
-  std::vector<int> known_weights_;
+  std::unordered_map<int, std::vector<Cut>> known_far_;  // node, and how it is cut
+  std::unordered_set<int> known_weights_;
   int rows_together_ = 1, most_rows_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// Offsets for values that live for a while: greedy best fit by decreasing size.
+// Offsets for values that live for a while: greedy best fit by decreasing size; where there are thousands, in the
+// order of time.
 #pragma once
 
 #include <cstddef>
