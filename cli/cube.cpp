@@ -133,6 +133,8 @@ void print_start(const CubeRun& run, const CubeOptions& o) {
   for (const State& p : run.learner().net().parameters()) parameters += p.shape().count();
   fmt::print("2x2x2 cube, {}: net {} on {}, {} parameters; {} {}s in batches of {}, lr {}\n", s.method, s.hidden,
              s.encoding, parameters, run.learner().total(), run.learner().unit(), s.batch, s.lr);
+  const rl::Net& net = run.learner().net();
+  fmt::print("{}", to_string(nn::summary(net, net.options().input.spec(1))));
   if (!o.resume.empty()) fmt::print("resumed after {} {}s\n", run.learner().done(), run.learner().unit());
   std::fflush(stdout);
 }

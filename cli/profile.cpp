@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/json.h"
 #include "windrow/error.h"
 #include "windrow/files.h"
 #include "windrow/profile.h"
@@ -15,6 +16,7 @@ struct ProfileOptions {
   int top = 15;
   std::vector<std::string> diff;
   std::string before, after;
+  bool json = false;
 };
 
 std::vector<Profile> read(const std::string& path) {
@@ -24,20 +26,37 @@ std::vector<Profile> read(const std::string& path) {
   return profiles;
 }
 
+/// Microseconds of a run, by kind of kernel.
+Json json_of(const Profile& before, const Profile& after) {
+  Json kinds = Json::object();
+  for (const auto& group : before.kinds()) kinds[group.name] = Json{{"before_us", group.us}, {"after_us", 0}};
+  for (const auto& group : after.kinds()) {
+    if (kinds.find(group.name) == nullptr) kinds[group.name] = Json{{"before_us", 0}, {"after_us", 0}};
+    kinds[group.name]["after_us"] = group.us;
+  }
+  return {{"step", before.name}, {"before_us", before.run_us}, {"after_us", after.run_us}, {"kernels", kinds}};
+}
+
 /// Steps with the same name are compared; the rest is named.
 int diff(const ProfileOptions& o) {
   const auto before = read(o.before), after = read(o.after);
   bool any = false;
+  const auto show = [&](const Profile& b, const Profile& a) {
+    if (o.json)
+      fmt::print("{}\n", json_of(b, a).dump());
+    else
+      fmt::print("{}{}", any ? "\n" : "", difference(b, a));
+  };
   for (const Profile& b : before)
     for (const Profile& a : after)
       if (a.name == b.name) {
-        fmt::print("{}{}", any ? "\n" : "", difference(b, a));
+        show(b, a);
         any = true;
         break;
       }
   if (any) return 0;
   if (before.size() == 1 && after.size() == 1) {
-    fmt::print("{}", difference(before[0], after[0]));
+    show(before[0], after[0]);
     return 0;
   }
   throw Error(fmt::format("{} and {} have no step of the same name", o.before, o.after));
@@ -64,11 +83,13 @@ int profile(const ProfileOptions& o, const std::vector<std::string>& command,
     fmt::print(stderr, "windrow: profile: no step ran\n");
     return code ? code : 1;
   }
-  for (const Profile& p : profiles) fmt::print("\n{}{}", p.to_table(o.top), p.bottleneck_report());
+  for (const Profile& p : profiles)
+    if (!o.json) fmt::print("\n{}{}", p.to_table(o.top), p.bottleneck_report());
   for (const std::string& path : o.outputs) {
     write_profiles(path, profiles);
-    fmt::print("wrote {}\n", path);
+    if (!o.json) fmt::print("wrote {}\n", path);
   }
+  if (o.json) fmt::print("{}\n", to_json(profiles));
   return code;
 }
 
@@ -83,6 +104,8 @@ void add_profile(Command program, const std::function<int(const std::vector<std:
       .type("FILE")
       .one_value_each();
   c.option("--top", o->top, "Rows of each table").range(1, 10000).show_default();
+  c.flag("--json", o->json,
+         "The profiles as JSON on the last line, after what the command prints; of diff: an object a step");
   c.takes_a_command_line();
   c.footer(
       "Examples:\n"
@@ -92,6 +115,7 @@ void add_profile(Command program, const std::function<int(const std::vector<std:
   auto d = c.add("diff", "What became faster and slower from one profile (.json) to another");
   d.option("before", o->before, "Written by windrow profile --out FILE.json").required();
   d.option("after", o->after, "Likewise").required();
+  d.flag("--json", o->json, "One JSON object a step: microseconds of a run, by kind of kernel");
   d.does([o] { return diff(*o); });
   c.does([c, o, run] { return profile(*o, c.rest(), run); });
 }

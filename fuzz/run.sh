@@ -23,7 +23,7 @@ compile() {  # compile SOURCE...: adds the objects to `objects`, a library of wh
   for source in "$@"; do
     object=$out/objects/${source//\//_}.o
     objects+=("$object")
-    if [ ! -e "$object" ] || [ -n "$(find "$source" src/base src/data src/rules apps include -name '*.h' -newer "$object" -o -path "$source" -newer "$object")" ]; then
+    if [ ! -e "$object" ] || [ -n "$(find "$source" src/base src/data src/report src/rules apps include -name '*.h' -newer "$object" -o -path "$source" -newer "$object")" ]; then
       clang++-16 "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined -c "$source" -o "$object"
     fi
   done
@@ -36,9 +36,10 @@ for target in "${targets[@]}"; do
   case $target in
     rules) compile src/data/{csv,npy,safetensors,safetensors_header,stream}.cpp \
                    src/rules/{check,files,format,functions,lexer,parser,safety,slots,strata}.cpp ;;
-    picture) compile src/data/{idx,npy,stream}.cpp apps/common/{read_picture,text}.cpp ;;
-    checkpoint) compile src/data/{safetensors,safetensors_header}.cpp apps/common/{metadata,text}.cpp \
+    picture) compile src/data/{idx,npy,stream}.cpp apps/common/read_picture.cpp src/report/text.cpp ;;
+    checkpoint) compile src/data/{safetensors,safetensors_header}.cpp apps/common/metadata.cpp src/report/text.cpp \
                         apps/{automaton,cube,fashion}/settings.cpp ;;
+    log) compile src/report/{event_file,read_log}.cpp ;;
     profile) compile src/profile/json.cpp ;;
     *) compile src/data/{csv,idx,npy,npz,safetensors,safetensors_header,stream}.cpp ;;
   esac

@@ -114,3 +114,8 @@ if os.access(program, os.X_OK):
         windrow("profile", "--out", "p.json", "bench", "matmul_4x4x4_f32", "--runs", "1")
         if os.path.exists(f"{folder}/p.json"):
             put("profile", "one", pathlib.Path(f"{folder}/p.json").read_bytes())
+
+put("log", "table", b"\0step,seconds,loss\n1,0.5,0.25\n2,1,\"1e-3\"\n")
+put("log", "lines", b'\0{"step":1,"loss":0.5}\n{"epoch":2,"note":"x","loss":null}\n')
+put("log", "event", b"\1" + bytes.fromhex("09000000000000f03f10ac022a0d0a0b0a046c6f7373150000003f"))
+put("log", "record", b"\3" + bytes.fromhex("1b000000000000001a0d9e1309000000000000f03f10ac022a0d0a0b0a046c6f7373150000003f4e5c1fd1"))

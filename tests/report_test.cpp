@@ -198,6 +198,7 @@ TEST(Log, ReadsWhatOthersWrote) {
   };
   expect_same(read("a.csv", "epoch,loss,note\r\n3,0.5,good\r\n4,0.25,\r\n"),
               {{3, 0, {{"loss", 0.5}}}, {4, 0, {{"loss", 0.25}}}});
+  expect_same(read("d.csv", ",step,loss\n0,5,0.5\n"), {{5, 0, {{"loss", 0.5}}}});
   expect_same(read("b.csv", "loss\n1\n2\n"), {{1, 0, {{"loss", 1}}}, {2, 0, {{"loss", 2}}}});
   expect_same(read("c.jsonl", "{\"epoch\":2,\"loss\":0.5,\"text\":\"x\"}\n\n{\"done\":true}\n"),
               {{2, 0, {{"loss", 0.5}}}});

@@ -52,15 +52,6 @@ void put_bytes(std::string& out, int field, std::string_view bytes) {
   out += bytes;
 }
 
-std::string record(const std::string& event) {
-  std::string out;
-  put(out, static_cast<std::uint64_t>(event.size()));
-  put(out, masked_crc32c(out));
-  out += event;
-  put(out, masked_crc32c(event));
-  return out;
-}
-
 std::string event_at(double wall_time) {
   std::string event;
   put_tag(event, 1, kFixed64);
@@ -164,10 +155,19 @@ std::uint32_t masked_crc32c(std::string_view bytes) {
   return std::rotr(~c, 15) + 0xa282ead8u;
 }
 
+std::string framed(const std::string& event) {
+  std::string out;
+  put(out, static_cast<std::uint64_t>(event.size()));
+  put(out, masked_crc32c(out));
+  out += event;
+  put(out, masked_crc32c(event));
+  return out;
+}
+
 std::string event_file_head(double wall_time) {
   std::string event = event_at(wall_time);
   put_bytes(event, 3, "brain.Event:2");
-  return record(event);
+  return framed(event);
 }
 
 std::string event_record(double wall_time, std::int64_t step, const Values& values) {
@@ -182,7 +182,7 @@ std::string event_record(double wall_time, std::int64_t step, const Values& valu
     put_bytes(summary, 1, value);
   }
   put_bytes(event, 5, summary);
-  return record(event);
+  return framed(event);
 }
 
 void read_events(const std::string& path, std::string_view bytes, double& begin, std::vector<Point>& points) {

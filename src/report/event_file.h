@@ -17,6 +17,9 @@ std::string event_file_head(double wall_time);
 /// One record with all figures of a point.
 std::string event_record(double wall_time, std::int64_t step, const Values& values);
 
+/// Any event as a record: length, checksum, bytes, checksum.
+std::string framed(const std::string& event);
+
 /// Adds the scalars of an event file to `points`, one point a record. A record that was not written whole ends it;
 /// checksums that are wrong, and lengths that the file cannot hold, are refused with the path and the byte. `begin` is
 /// the first event's time: set where it is below 0, and what seconds count from.

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "report/event_file.h"
+#include "report/text_log.h"
 #include "windrow/error.h"
 #include "windrow/files.h"
 #include "windrow/report.h"
@@ -35,6 +36,7 @@ class LineReader {
  public:
   explicit LineReader(History& history) : history_(history) {}
   void add(const std::string& name, double value) {
+    if (name.empty()) return;  // the column of row numbers that some writers put first
     if (name == "step" || (name == "epoch" && !step_)) step_ = value;
     if (name == "seconds" && std::isfinite(value))
       point_.seconds = value;
@@ -148,6 +150,14 @@ std::string name_of(const std::string& path) {
 
 }  // namespace
 
+void read_text_log(std::string_view text, const std::string& path, History& history) {
+  const auto first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && text[first] == '{')
+    read_json_lines(text, path, history);
+  else
+    read_csv(text, path, history);
+}
+
 History read_log(const std::string& path) {
   History history{name_of(path), {}};
   const bool folder = fs::is_directory(path);
@@ -158,12 +168,7 @@ History read_log(const std::string& path) {
     history.points = merged(std::move(history.points));
     return history;
   }
-  const std::string text = read_file(path, kMostBytes);
-  const auto first = text.find_first_not_of(" \t\r\n");
-  if (first != std::string::npos && text[first] == '{')
-    read_json_lines(text, path, history);
-  else
-    read_csv(text, path, history);
+  read_text_log(read_file(path, kMostBytes), path, history);
   return history;
 }
 
