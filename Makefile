@@ -11,7 +11,7 @@ define configure
 @[ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) $(GENERATOR)
 endef
 
-.PHONY: help deps build run test python test-python test-python-torch test-python-peers wheel test-wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules bench-digit-sums attack guard guard-update install clean program docs test-browser test-timing test-tensorboard test-long test-arm
+.PHONY: help deps build run test python test-python test-python-torch test-python-peers wheel test-wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules bench-digit-sums soak attack guard guard-update install clean program docs test-browser test-timing test-tensorboard test-long test-arm
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -144,6 +144,10 @@ test-browser: program  ## pages, reports and the automaton that runs in one, in 
 attack: program  ## what enemies, full disks and mistaken users do to the program; NAMES="..." for some
 	@scripts/install-deps.sh python3
 	scripts/attack.py build/windrow $(NAMES)
+
+soak: program  ## four trainings at once, killed, stopped, without disk and resumed for five minutes: nothing is lost
+	@scripts/install-deps.sh python3
+	scripts/soak.py build/windrow
 
 guard: program  ## instruction counts of the main steps against bench/instructions.json
 	@scripts/install-deps.sh valgrind

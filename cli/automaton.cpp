@@ -190,6 +190,7 @@ int train(Options o) {
   if (!o.resume.empty() && o.seeds > 1) throw UsageError("--seeds", "a resumed run has one seed");
   if (!o.logs.empty() && o.seeds > 1) throw UsageError("--log", "is of one training; leave out --seeds");
   check_outputs({{"--save", o.save}, {"--save", best_name(o.save)}});
+  check_logs(o.logs, {{"--save", o.save}});
   const Interruptible guard;
   const Budget budget(o.seconds);
   int exact = 0;

@@ -193,6 +193,7 @@ int train(CubeOptions o) {
   if (o.save.empty()) o.save = o.resume;
   check_outputs({{"--save", o.save}, {"--save", best_name(o.save)}, {"--report", o.report}});
   check_outputs({{"--report", o.report}}, {{"--resume", o.resume}});
+  check_logs(o.logs, {{"--save", o.save}, {"--report", o.report}});
   const Resumed from = resumed(o.resume);
   CubeRun run(settings, o.threads, from.plan);
   if (!o.resume.empty()) run.load(o.resume);

@@ -89,7 +89,7 @@ int profile(const ProfileOptions& o, const std::vector<std::string>& command,
     write_profiles(path, profiles);
     if (!o.json) fmt::print("wrote {}\n", path);
   }
-  if (o.json) fmt::print("{}\n", to_json(profiles));
+  if (o.json) fmt::print("{}\n", parse_json(to_json(profiles), "profile").dump());
   return code;
 }
 

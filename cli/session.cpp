@@ -133,6 +133,13 @@ void check_outputs(std::initializer_list<Output> outputs, std::initializer_list<
   try_outputs({outputs.begin(), outputs.size()});
 }
 
+void check_logs(const std::vector<std::string>& logs, std::initializer_list<Output> others) {
+  std::vector<Output> all(others);
+  for (const std::string& path : logs)
+    if (path.ends_with(".csv") || path.ends_with(".jsonl") || path.ends_with(".json")) all.push_back({"--log", path});
+  try_outputs(all);
+}
+
 bool colours() {
   const char* no = std::getenv("NO_COLOR");
   return isatty(STDOUT_FILENO) != 0 && (no == nullptr || *no == '\0');

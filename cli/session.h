@@ -72,6 +72,9 @@ report::Form form_of(bool json);
 /// written over what is still to be read.
 void check_outputs(std::initializer_list<Output> outputs, std::initializer_list<Output> inputs = {});
 
+/// The same for --log: that its files can be written and are none of the others.
+void check_logs(const std::vector<std::string>& logs, std::initializer_list<Output> others);
+
 /// Whether text on the terminal may have colours: it is one, and NO_COLOR (no-color.org) is not set.
 bool colours();
 

@@ -136,6 +136,7 @@ int train(TrainOptions o) {
   if (o.save.empty()) o.save = o.resume;
   check_outputs({{"--save", o.save}, {"--save", best_name(o.save)}, {"--report", o.report}});
   check_outputs({{"--report", o.report}}, {{"--resume", o.resume}});
+  check_logs(o.logs, {{"--save", o.save}, {"--report", o.report}});
   const Resumed from = resumed(o.resume);
   TrainingRun run(settings, read_images(settings.data), o.threads, from.plan);
   if (!o.resume.empty()) run.load(o.resume, o.given.contains("lr") ? std::optional<double>(settings.lr) : std::nullopt);

@@ -153,6 +153,27 @@ def two_outputs_are_not_one_file(w):
     os.symlink(same, w.path("link"))
     refused(w.run(*w.train(), "--epochs", "100000", "--save", same, "--report", w.path("link")), "--report")
     assert not same.exists()
+    log = w.path("same.csv")
+    refused(w.run(*w.train(), "--epochs", "100000", "--save", log, "--log", log), "--log", "--save")
+    refused(w.run("train", "life", "--updates", "100000000", "--log", w.path("no/such/x.csv"), timeout=30), "--log")
+
+
+@attack
+def logs_of_an_enemy_are_refused(w):
+    """What `report` reads may be anything; what it writes shows it without doing what it says."""
+    for name, content in (("random.csv", bytes(range(256)) * 40), ("deep.jsonl", b"{\"a\":" + b"[" * 100000),
+                          ("wide.csv", b"a" + b",a" * 100000 + b"\n1\n"), ("x.tfevents.1", b"\xff" * 5000)):
+        w.path(name).write_bytes(content)
+        said = w.run("report", w.path(name), timeout=30)
+        assert said.code in (0, 1) and "terminate called" not in said.err, said
+    os.mkfifo(w.path("pipe.csv"))
+    refused(w.run("report", w.path("pipe.csv"), timeout=10), "pipe.csv")
+    evil = "<script>alert(1)</script>"
+    w.path("evil.csv").write_text(f"step,{evil}\n1,2\n2,3\n")
+    w.path("evil.jsonl").write_text(json.dumps({"step": 1, evil: 2}) + "\n")
+    said = w.run("report", w.path("evil.csv"), w.path("evil.jsonl"), "--title", evil, "--out", w.path("evil.html"))
+    assert said.code == 0, said
+    assert "<script" not in w.path("evil.html").read_text()
 
 
 @attack
