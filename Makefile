@@ -47,8 +47,8 @@ test-python-torch: python  ## its tests that need PyTorch (installs it into buil
 	@scripts/python-env.sh build/venv-torch nanobind numpy pytest torch
 	PYTHONPATH=build/python build/venv-torch/bin/python -m pytest python/tests/torch
 
-test-python-peers: python  ## windrow.sklearn, windrow.sb3 and the examples (installs torch, scikit-learn and others into build/venv-peers)
-	@scripts/python-env.sh build/venv-peers numpy pytest torch scikit-learn gymnasium stable-baselines3
+test-python-peers: python  ## windrow.sklearn, windrow.sb3, the examples and the notebook (installs torch, scikit-learn and others into build/venv-peers)
+	@scripts/python-env.sh build/venv-peers numpy pytest torch scikit-learn gymnasium stable-baselines3 nbclient nbformat ipykernel
 	PYTHONPATH=build/python build/venv-peers/bin/python -m pytest python/tests/peers
 
 test-tensorboard: program  ## logs for TensorBoard, read by TensorBoard (installs it into build/venv-tensorboard)

@@ -221,6 +221,18 @@ TEST(WindowGradient, Conv1dTransposedAndGrouped) {
                              {smooth_array({2, 4, 3, 4}), smooth_array({3, 2, 2, 2}, 1)}));
 }
 
+// The images' second axis of one element comes from a reshape, with a stride that no dense array has.
+TEST(WindowGradient, ImagesOfOneColumnThatWereSequences) {
+  const auto column = [](const Tensor& sequence) {  // [batch, time, channels], as PyTorch's layers turn it
+    const Tensor turned = permute(2 * sequence, {0, 2, 1});
+    return permute(reshape(turned, {turned.shape()[0], turned.shape()[1], turned.shape()[2], 1}), {0, 2, 3, 1});
+  };
+  EXPECT_TRUE(check_gradient([&](const List& x) { return conv_transpose2d(column(x[0]), x[1], {.stride = 2}); },
+                             {smooth_array({2, 3, 4}), smooth_array({4, 4, 1, 2}, 1)}, 1));
+  EXPECT_TRUE(check_gradient([&](const List& x) { return conv2d(column(x[0]), x[1], {.stride = 2}); },
+                             {smooth_array({2, 7, 2}), smooth_array({3, 1, 2, 3}, 1)}, 1));
+}
+
 TEST(NormGradient, EachKind) {
   const std::vector<Array> in{smooth_array({3, 2, 4}), smooth_array({4}, 1), smooth_array({4}, 2)};
   EXPECT_TRUE(check_gradient([](const List& x) { return square(batch_norm(x[0], x[1], x[2])); }, in));

@@ -117,6 +117,7 @@ void bind_sequence_ops(nb::module_& m);
 void bind_step(nb::module_& m);
 void bind_profile(nb::module_& m);
 void bind_nn(nb::module_& m);
+void bind_transformer(nb::module_& nn_module);  // called by bind_nn
 void bind_loss(nb::module_& m);
 void bind_optim(nb::module_& m);
 void bind_data(nb::module_& m);

@@ -82,7 +82,7 @@ void bind_sets(nb::module_& n) {
       .def_ro("classes", &data::Dataset::classes)
       .def("__len__", &data::Dataset::count)
       .def("range", &data::Dataset::range, "first"_a, "last"_a);
-  nb::class_<data::Split>(n, "Split")
+  nb::class_<data::Split>(n, "Split", "Images and labels to train on, and others to test with.")
       .def_ro("train", &data::Split::train)
       .def_ro("test", &data::Split::test)
       .def("__iter__",

@@ -135,7 +135,8 @@ void bind_activations(nb::module_& m) {
 #define PLAIN(name) m.def(#name, [] { return nn::name(); });
   PLAIN(Relu)
   PLAIN(Relu6)
-  PLAIN(Elu) PLAIN(Softplus) PLAIN(Silu) PLAIN(Gelu) PLAIN(Sigmoid) PLAIN(Tanh) PLAIN(Flatten) PLAIN(GlobalMaxPool)
+  PLAIN(Elu)
+  PLAIN(Softplus) PLAIN(Silu) PLAIN(Gelu) PLAIN(Sigmoid) PLAIN(Tanh) PLAIN(Flatten) PLAIN(GlobalMaxPool)
       PLAIN(GlobalAvgPool)
 #undef PLAIN
           m.def(
@@ -315,6 +316,7 @@ void bind_nn(nb::module_& m) {
                                  "The adjoint of a Conv2D from out to in; w [in, size, size, out].");
   bind_norms(n);
   bind_sequences(n);
+  bind_transformer(n);
 }
 
 }  // namespace wr::python

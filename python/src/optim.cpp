@@ -29,9 +29,8 @@ void bind_schedules(nb::module_& m) {
   namespace schedule = optim::schedule;
   nb::module_ n =
       m.def_submodule("schedule", "What the learning rate is multiplied with, computed by the plan itself.");
-  nb::class_<PySchedule>(n, "Schedule").def("__call__", [](const PySchedule& s, nb::handle updates) {
-    return s.call(tensor_from(updates, here()));
-  });
+  nb::class_<PySchedule>(n, "Schedule", "The rate as a factor that depends on the number of updates.")
+      .def("__call__", [](const PySchedule& s, nb::handle updates) { return s.call(tensor_from(updates, here())); });
   n.def(
       "constant", [](double f) { return PySchedule{schedule::constant(f)}; }, "factor"_a = 1.0);
   n.def(
@@ -112,6 +111,14 @@ void bind_optimisers(nb::module_& n) {
   nb::class_<optim::AdamW, optim::Adam> adamw(n, "AdamW",
                                               "Adam with decoupled weight decay: first p *= 1 - lr weight_decay.");
   bind_adam(adamw, static_cast<optim::AdamW*>(nullptr), 1e-2);
+  nb::class_<optim::SparseAdam, optim::Optimiser>(
+      n, "SparseAdam", "Adam for tables that are looked up: entries that were not looked up stay as they are.")
+      .def(
+          "__init__",
+          [](optim::SparseAdam* self, double lr, double beta1, double beta2, double epsilon, nb::handle schedule) {
+            new (self) optim::SparseAdam({lr, beta1, beta2, epsilon, schedule_from(schedule)}, here());
+          },
+          "lr"_a = 1e-3, "beta1"_a = 0.9, "beta2"_a = 0.999, "epsilon"_a = 1e-8, "schedule"_a.none() = nb::none());
   nb::class_<optim::RmsProp, optim::Optimiser>(n, "RmsProp", "Divides by the root of a running mean of squares.")
       .def(
           "__init__",

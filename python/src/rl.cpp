@@ -17,7 +17,7 @@ void bind_environments(nb::module_& n) {
       .def("below", &Rng::below, "count"_a)
       .def("uniform", &Rng::uniform)
       .def_prop_ro("state", &Rng::state);
-  nb::class_<rl::Outcome>(n, "Outcome")
+  nb::class_<rl::Outcome>(n, "Outcome", "What a step in an environment has led to.")
       .def_ro("reward", &rl::Outcome::reward)
       .def_ro("terminal", &rl::Outcome::terminal)
       .def_ro("truncated", &rl::Outcome::truncated)

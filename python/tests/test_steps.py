@@ -1,10 +1,11 @@
 """Steps: plans by shape, static arguments, results, errors that name the line, threads, memory."""
+import _thread
 import gc
 import io
 import inspect
 import pickle
-import resource
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -279,25 +280,34 @@ def test_many_plans_are_worth_a_word():
             step(np.ones(n, np.float32))
 
 
-def test_calls_and_compilations_leak_nothing():
-    def used():
-        gc.collect()
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def test_ctrl_c_ends_a_long_run_and_other_threads_go_on_meanwhile():
+    count = wr.State(0.0)
+    step = wr.compile(lambda: count.assign(count + 1))
+    step()
+    turns = []
 
-    step = wr.compile(lambda x, y: (x + y).sum())
-    x = np.ones((64, 64), np.float32)
+    def interrupt():  # gets no turn unless the interpreter is free while the step runs
+        for _ in range(5):
+            time.sleep(0.01)
+            turns.append(float(count.value()))
+        _thread.interrupt_main()
 
-    def compile_once(i):
-        wr.compile(lambda x: wr.tanh(x @ x).sum() * i)(x)
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        step.again(1_000_000_000)
+    assert len(turns) == 5 and turns[-1] > turns[0]
+    step()  # as good as before
 
-    for i in range(100):
-        step(x, x), compile_once(i)
-    before = used()
-    for _ in range(10_000):
-        step(x, x)
-    for i in range(1000):
-        compile_once(i)
-    assert used() - before < 4096  # KiB
+
+def test_tuned_and_checked_steps():
+    x = np.random.default_rng(0).normal(size=(32, 64)).astype(np.float32)
+    product = wr.compile(lambda x: wr.tanh(x @ x.T).sum(1), tune=True)
+    np.testing.assert_allclose(product(x).numpy(), np.tanh(x @ x.T).sum(1), rtol=1e-4, atol=1e-4)
+    logarithm = wr.compile(lambda x: wr.log(x), check=True)
+    with pytest.raises(wr.Error, match="log"):
+        logarithm(np.array([1.0, -1.0], np.float32))
+    with pytest.raises(TypeError, match="no option 'thread'"):
+        wr.Step(lambda x: x, thread=1)
 
 
 def test_steps_in_cycles_are_collected():

@@ -1,4 +1,4 @@
-"""Forty programs as people write them in PyTorch: nets, losses and whole updates. A case gives a module that holds all that is
+"""Programs as people write them in PyTorch: nets, losses and whole updates. A case gives a module that holds all that is
 trained, a function that makes its update, and a function that draws a batch of b examples."""
 import math
 

@@ -1,6 +1,7 @@
-"""Forty programs as they are: twenty steps beside torch itself, over three batch sizes."""
+"""Programs as they are: twenty steps beside torch itself, over three batch sizes."""
 import copy
 
+import more_models  # noqa: F401  (its cases are among CASES)
 import pytest
 import torch
 import windrow as wr

@@ -19,8 +19,10 @@ read at every call. The first call of each shape is checked against torch itself
 import gc
 import inspect
 import types
+import warnings
 
 import torch
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 import windrow as wr
 from windrow import Error
@@ -36,6 +38,9 @@ from ._views import SEVERAL, VIEWS
 __all__ = ["compile", "compile_step", "from_module", "supported_ops", "to_module"]
 
 
+MANY_ENTRIES, MOST_ENTRIES = 9, 64  # of one function: when to say so, and how many are kept
+
+
 def supported_ops():
     """The names of the ATen ops that a compiled function may use."""
     return sorted({n.split(".")[0] for n in TABLE} | set(VIEWS) | set(SEVERAL) | {"copy_", "zero_", "fill_"})
@@ -48,8 +53,8 @@ def compile(fn=None, *, check=True, modules=None, threads=0, lanes=0, name=None,
     modules  those whose training flags and parameters are watched; by default all that the function can see
     threads, lanes, name, profile   as for windrow.compile
 
-    Tensors among the arguments are arguments of the plan; everything else (numbers, strings, None) is part of it. The
-    result is what the function returns, with fresh tensors.
+    Tensors among the arguments, also in lists, tuples and dicts, are arguments of the plan; everything else (numbers, strings,
+    None) is part of it. The result is what the function returns, with fresh tensors.
     """
     if fn is None:
         return lambda f: compile(f, check=check, modules=modules, threads=threads, lanes=lanes, name=name, profile=profile)
@@ -226,23 +231,30 @@ class Compiled:
     def __init__(self, fn, modules, check, options):
         self.fn, self.modules, self.check, self.options = fn, modules, check, options
         self.entries = {}
+        self.nested = {}  # for arguments in containers or by keyword: the same function of their leaves
         self.args = self.captured = self.last = None
         self.__name__ = options["name"]
         self.__doc__ = fn.__doc__
         self.__wrapped__ = fn
 
-    def __call__(self, *args):
+    def __call__(self, *args, **keywords):
         static = tuple([None if isinstance(a, torch.Tensor) else a for a in args])
+        if keywords or any([isinstance(a, (list, tuple, dict)) for a in static]):
+            return self.on_leaves(args, keywords)
         key = (static, torch.is_grad_enabled(), *[m.training for m in self.modules])
-        entry = self.entries.get(key)
+        try:
+            entry = self.entries.get(key)
+        except TypeError:
+            self.refuse_unhashable(static)
+            raise
         if entry is None or not entry.is_current():
-            entry = self.entries[key] = Entry(self, static)
+            entry = self.entry(key, static)
         for p, g in entry.kept:
             if p.grad is None:
                 g.zero_()
                 p.grad = g
             elif p.grad is not g:
-                entry = self.entries[key] = Entry(self, static)
+                entry = self.entry(key, static)
                 break
         for p in entry.assumed_none:
             if p.grad is not None:
@@ -254,6 +266,37 @@ class Compiled:
         if shape not in entry.shapes:
             return self.first(entry, shape, args, tensors)
         return self.run(entry, tensors)
+
+    def on_leaves(self, args, keywords):
+        """The call as one of a function of the leaves of its containers."""
+        leaves, form = tree_flatten((args, keywords))
+        if form not in self.nested:
+            def fn(*flat, _fn=self.fn):
+                positional, named = tree_unflatten(list(flat), form)
+                return _fn(*positional, **named)
+
+            self.nested[form] = Compiled(fn, self.modules, self.check, self.options)
+        inner = self.nested[form]
+        result = inner(*leaves)
+        self.last = inner.last
+        return result
+
+    def refuse_unhashable(self, static):
+        for i, a in enumerate(static):
+            if type(a).__hash__ is None:
+                hint = "torch.from_numpy() makes it a tensor" if type(a).__module__ == "numpy" else "pass what it holds"
+                raise Error(f"{self.__name__}: argument {i} is a {type(a).__name__}, which can be neither an argument of a plan nor part of one; "
+                            f"{hint}") from None
+
+    def entry(self, key, static):
+        """A new entry; the oldest goes where there are many."""
+        if key not in self.entries and len(self.entries) + 1 == MANY_ENTRIES:
+            warnings.warn(f"{self.__name__}: is compiled for the {MANY_ENTRIES}th set of arguments that are no tensors. They are part of the "
+                          "plan; numbers that change are better passed as tensors: torch.tensor(value)", stacklevel=3)
+        if key not in self.entries and len(self.entries) >= MOST_ENTRIES:
+            del self.entries[next(iter(self.entries))]
+        found = self.entries[key] = Entry(self, static)
+        return found
 
     def first(self, entry, shape, args, tensors):
         for a in tensors:
@@ -291,7 +334,7 @@ class Compiled:
 
     @property
     def plans(self):
-        return sum(e.step.plans for e in self.entries.values())
+        return sum(e.step.plans for e in self.entries.values()) + sum(n.plans for n in self.nested.values())
 
     def _step(self):
         if self.last is None:

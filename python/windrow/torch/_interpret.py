@@ -7,7 +7,8 @@ import torch
 import windrow as wr
 from windrow import Error, _core
 
-from . import _layers, _optim  # noqa: F401  (_layers registers its ops)
+from . import (_activations, _index, _layers, _losses, _optim, _products, _random, _reduce,  # noqa: F401
+               _sequence)  # they register their ops
 from ._ops import as_type, broadcast, dtype_of, is_tensor, lookup
 from ._views import SEVERAL, VIEWS, parts_of
 
@@ -104,6 +105,9 @@ class Interpreter:
                     self.values[node] = self.call(node)
             except Error as error:
                 raise self.located(error, node, file, line) from None
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+                found = Error(f"called in a way that is not supported ({type(error).__name__}: {error})")
+                raise self.located(found, node, file, line) from error
             finally:
                 _core._set_line("", 0)
         self.leave_states()
@@ -154,6 +158,8 @@ class Interpreter:
         meta = node.meta.get("val")
         self.name = name
         self.describe_result(meta)
+        if base.startswith("_foreach_"):
+            return self.for_each(base.removeprefix("_foreach_"), name, node)
         if base in VIEWS:
             return self.view(base, node)
         if base in SEVERAL:
@@ -255,6 +261,28 @@ class Interpreter:
         new = broadcast(as_type(new, old.dtype), tuple(old.shape))
         value.write(new if self.grad_enabled else wr.stop_gradient(new))
         return value
+
+    def for_each(self, base, name, node):
+        """An op on each of a list of tensors, in place or not. Other arguments are lists too, or for all."""
+        values = [self.values[a] for a in node.args[0]]
+        plain = base.removesuffix("_")
+        found = []
+        for i, value in enumerate(values):
+            old = value.read()
+            rest = [self.argument(a[i] if isinstance(a, (list, tuple)) else a) for a in node.args[1:]]
+            self.name, self.result_dtype, self.result_shape = plain, old.dtype.name, tuple(old.shape)
+            if plain in ("copy", "zero"):
+                new = as_type(rest[0], old.dtype) if rest else wr.full(tuple(old.shape), 0.0, old.dtype)
+            else:
+                fn = lookup(f"aten.{plain}.{'Tensor_Scalar' if plain == 'pow' else 'default'}")
+                if fn is None:
+                    raise Error(f"{name} is not supported")
+                new = fn(self, old, *rest, **{k: v for k, v in node.kwargs.items() if k not in self.DROPPED})
+            if base.endswith("_"):
+                value.write(new if self.grad_enabled else wr.stop_gradient(new))
+            else:
+                found.append(new)
+        return self.wrap(found)
 
     # ---- markers
     def marker(self, name, node):

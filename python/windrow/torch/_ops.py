@@ -75,6 +75,12 @@ def broadcast(x, shape):
     return x if tuple(x.shape) == tuple(shape) else wr.broadcast_to(x, tuple(shape))
 
 
+def root(x):
+    """The square root, whose gradient at 0 is 0: torch's norms and deviations have it so, its sqrt has not."""
+    some = wr.gt(x, 0)
+    return wr.where(some, wr.sqrt(wr.where(some, x, scalar(1, x))), x)
+
+
 # ---- elementwise -----------------------------------------------------------------------------------------------------
 for _name in ("abs", "sign", "square", "sqrt", "rsqrt", "reciprocal", "exp", "expm1", "log", "log1p", "sin", "cos", "tanh",
               "erf", "sigmoid", "relu", "relu6", "silu", "floor", "ceil", "round", "neg"):
@@ -171,12 +177,21 @@ def pow_scalar(interpreter, x, power):
         return wr.reciprocal(result) if power < 0 else result
     if power == 0.5:
         return wr.sqrt(x)
-    return wr.rsqrt(x) if power == -0.5 else wr.exp(wr.mul(wr.log(x), power))  # NaN for negative bases, as torch
+    return wr.rsqrt(x) if power == -0.5 else wr.pow(x, power)  # NaN for negative bases, as torch
 
 
 @op("pow.Tensor_Tensor")
 def pow_tensor(interpreter, x, power):
-    raise Error("pow of two tensors is not supported: its base may be negative; use exp(p * log(x))")
+    """wr.pow is for positive bases; whole powers of negative ones, and powers of 0, are put beside."""
+    x, power = promoted(interpreter, x, power)
+    if interpreter.result_dtype not in ("f32", "f64"):
+        raise Error("pow of two tensors of whole numbers is not supported; .float() first")
+    one, size = scalar(1, x), wr.abs(x)
+    odd = wr.ne(power - 2 * wr.floor(power / 2), 0)
+    size = wr.pow(wr.where(wr.eq(x, 0), one, size), power)
+    below = wr.where(wr.eq(wr.floor(power), power), wr.where(odd, -size, size), scalar(math.nan, x))
+    at_zero = wr.where(wr.eq(power, 1), x, wr.where(wr.gt(power, 0), 0.0, wr.where(wr.eq(power, 0), one, scalar(math.inf, x))))
+    return wr.where(wr.gt(x, 0), size, wr.where(wr.eq(x, 0), at_zero, below))
 
 
 @op("pow.Scalar")
@@ -230,15 +245,31 @@ def maximum(interpreter, a, b):
     return wr.maximum(*promoted(interpreter, a, b))
 
 
-@op("clamp", "clip", "hardtanh")
+def _clamp_keeps_its_limits():
+    """Whether torch's clamp has a gradient at a limit itself; versions differ."""
+    x = torch.zeros(1, requires_grad=True)
+    with torch.enable_grad():
+        return float(torch.autograd.grad(x.clamp(0.0, 1.0), x)[0]) > 0
+
+
+_above, _below = (wr.ge, wr.le) if _clamp_keeps_its_limits() else (wr.gt, wr.lt)
+
+
+@op("clamp", "clip")
 def clamp(interpreter, x, low=None, high=None, min=None, max=None):  # noqa: A002
     (x,) = promoted(interpreter, x)
     low, high = low if min is None else min, high if max is None else max
-    if interpreter.name.startswith("hardtanh"):
-        low, high = -1.0 if low is None else low, 1.0 if high is None else high
-    if low is not None:  # at the limit itself the gradient is x's, as torch has it
-        x = wr.where(wr.ge(x, low), x, low)
-    return x if high is None else wr.where(wr.le(x, high), x, high)
+    if is_tensor(low) or is_tensor(high):
+        x = x if low is None else wr.maximum(x, as_type(low, x.dtype))
+        return x if high is None else wr.minimum(x, as_type(high, x.dtype))
+    if low is not None:
+        x = wr.where(_above(x, low), x, low)
+    return x if high is None else wr.where(_below(x, high), x, high)
+
+
+@op("hardtanh")
+def hardtanh(interpreter, x, low=-1.0, high=1.0):
+    return wr.where(wr.gt(x, low), wr.where(wr.lt(x, high), x, high), low)
 
 
 @op("clamp_min")
@@ -284,248 +315,74 @@ def isnan(interpreter, x):
     return wr.ne(x, x)
 
 
-# ---- activations -----------------------------------------------------------------------------------------------------
-@op("gelu")
-def gelu(interpreter, x, approximate="none"):
-    if approximate == "none":
-        return wr.gelu(x)
-    return 0.5 * x * (1 + wr.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
+@op("isinf")
+def isinf(interpreter, x):
+    return wr.eq(wr.abs(x), scalar(math.inf, x))
 
 
-@op("leaky_relu")
-def leaky_relu(interpreter, x, slope=0.01):
-    return wr.leaky_relu(x, slope)
+@op("isfinite")
+def isfinite(interpreter, x):
+    return wr.lt(wr.abs(x), scalar(math.inf, x))
 
 
-@op("prelu")
-def prelu(interpreter, x, weight):
-    shape = [1] * x.ndim
-    if x.ndim > 1:
-        shape[1] = weight.size
-    return wr.where(x > 0, x, x * wr.reshape(weight, tuple(shape)))
+@op("nan_to_num")
+def nan_to_num(interpreter, x, nan=None, posinf=None, neginf=None):
+    most = torch.finfo(torch.float64 if x.dtype == "f64" else torch.float32).max
+    x = wr.where(wr.ne(x, x), scalar(nan or 0, x), x)
+    x = wr.where(wr.gt(x, most), scalar(most if posinf is None else posinf, x), x)
+    return wr.where(wr.lt(x, -most), scalar(-most if neginf is None else neginf, x), x)
 
 
-@op("elu")
-def elu(interpreter, x, alpha=1.0, scale=1.0, input_scale=1.0):
-    return scale * wr.where(x > 0, x, alpha * wr.expm1(wr.where(x > 0, 0.0, x) * input_scale))
+@op("sinh", "cosh")
+def sinh(interpreter, x):
+    e = wr.expm1(x)
+    back = e / (e + 1)  # 1 - exp(-x)
+    return 0.5 * (e + back) if interpreter.name.startswith("sinh") else 0.5 * (e - back) + 1
 
 
-@op("selu")
-def selu(interpreter, x):
-    return elu(interpreter, x, 1.6732632423543772, 1.0507009873554805)
+@op("asinh", "arcsinh")
+def asinh(interpreter, x):
+    size = wr.abs(x)
+    y = wr.sign(x) * wr.log1p(size + wr.square(size) / (1 + wr.sqrt(wr.square(size) + 1)))
+    return wr.where(wr.eq(x, 0), x, y)
 
 
-@op("celu")
-def celu(interpreter, x, alpha=1.0):
-    return elu(interpreter, x, alpha, 1.0, 1 / alpha)
+@op("atanh", "arctanh")
+def atanh(interpreter, x):
+    return 0.5 * (wr.log1p(x) - wr.log1p(-x))
 
 
-@op("softplus")
-def softplus(interpreter, x, beta=1, threshold=20):
-    y = wr.softplus(x) if beta == 1 else wr.softplus(x * beta) / beta
-    return wr.where(wr.gt(x * beta, threshold), x, y)
+@op("erfc", "special_erfc")
+def erfc(interpreter, x):
+    return 1 - wr.erf(x)
 
 
-@op("softsign")
-def softsign(interpreter, x):
-    return x / (1 + wr.abs(x))
+@op("logaddexp")
+def logaddexp(interpreter, a, b):
+    return wr.maximum(a, b) + wr.softplus(-wr.abs(a - b))
 
 
-@op("log_sigmoid")
-def log_sigmoid(interpreter, x):
-    return -wr.softplus(-x)
+@op("logit", "special_logit")
+def logit(interpreter, x, eps=None):
+    x = x if eps is None else clamp(interpreter, x, eps, 1 - eps)
+    return wr.log(x) - wr.log1p(-x)
 
 
-@op("mish")
-def mish(interpreter, x):
-    return x * wr.tanh(wr.softplus(x))
+@op("xlogy", "special_xlogy")
+def xlogy(interpreter, a, b):
+    a, b = promoted(interpreter, a, b)
+    some = wr.ne(a, 0)
+    return wr.where(some, a * wr.log(wr.where(some, b, scalar(1, b))), 0.0)
 
 
-@op("hardsigmoid")
-def hardsigmoid(interpreter, x):
-    return clamp(interpreter, x / 6 + 0.5, 0.0, 1.0)
+@op("fmod")
+def fmod(interpreter, a, b):
+    return wr.sub(a, wr.mul(div(interpreter, a, b, "trunc"), b))
 
 
-@op("hardswish")
-def hardswish(interpreter, x):
-    return x * hardsigmoid(interpreter, x)
-
-
-@op("glu")
-def glu(interpreter, x, dim=-1):
-    axis = axis_of(dim, x.ndim)
-    half = x.shape[axis] // 2
-    return wr.slice(x, axis, 0, half) * wr.sigmoid(wr.slice(x, axis, half, 2 * half))
-
-
-@op("softmax", "_softmax")
-def softmax(interpreter, x, dim, *rest, **kwargs):
-    return wr.softmax(as_type(x, interpreter.result_dtype), axis_of(dim, x.ndim))
-
-
-@op("log_softmax", "_log_softmax")
-def log_softmax(interpreter, x, dim, *rest, **kwargs):
-    return wr.log_softmax(as_type(x, interpreter.result_dtype), axis_of(dim, x.ndim))
-
-
-# ---- reductions ------------------------------------------------------------------------------------------------------
-def dims_of(dim, rank):
-    if dim is None or (isinstance(dim, (list, tuple)) and not dim):
-        return None
-    return [axis_of(d, rank) for d in (dim if isinstance(dim, (list, tuple)) else [dim])]
-
-
-for _name, _kernel in (("sum", wr.sum), ("mean", wr.mean), ("prod", wr.prod)):
-    def _reduce(interpreter, x, dim=None, keepdim=False, dtype=None, _f=_kernel):
-        return _f(as_type(x, interpreter.result_dtype), dims_of(dim, x.ndim), keepdim)
-    op(_name)(_reduce)
-
-
-@op("amax", "max.default")
-def amax(interpreter, x, dim=None, keepdim=False):
-    return wr.max(x, dims_of(dim, x.ndim), keepdim)
-
-
-@op("amin", "min.default")
-def amin(interpreter, x, dim=None, keepdim=False):
-    return wr.min(x, dims_of(dim, x.ndim), keepdim)
-
-
-def _best(x, dim, keepdim, arg):
-    """Value and index; the gradient goes to that one index, as torch has it."""
-    axis = axis_of(dim, x.ndim)
-    index = arg(x, axis, True)
-    value = wr.take_along(x, index, axis)
-    return (value, index) if keepdim else (wr.squeeze(value, axis), wr.squeeze(index, axis))
-
-
-@op("max.dim")
-def max_dim(interpreter, x, dim, keepdim=False):
-    return _best(x, dim, keepdim, wr.argmax)
-
-
-@op("min.dim")
-def min_dim(interpreter, x, dim, keepdim=False):
-    return _best(x, dim, keepdim, wr.argmin)
-
-
-@op("argmax")
-def argmax(interpreter, x, dim=None, keepdim=False):
-    return wr.argmax(x, dims_of(dim, x.ndim), keepdim)
-
-
-@op("argmin")
-def argmin(interpreter, x, dim=None, keepdim=False):
-    return wr.argmin(x, dims_of(dim, x.ndim), keepdim)
-
-
-@op("logsumexp")
-def logsumexp(interpreter, x, dim, keepdim=False):
-    return wr.logsumexp(x, dims_of(dim, x.ndim), keepdim)
-
-
-@op("any")
-def any_(interpreter, x, dim=None, keepdim=False):
-    return wr.gt(wr.sum(wr.cast(truth(x), "i32"), dims_of(dim, x.ndim), keepdim), 0)
-
-
-@op("all")
-def all_(interpreter, x, dim=None, keepdim=False):
-    return wr.eq(wr.sum(wr.cast(wr.logical_not(truth(x)), "i32"), dims_of(dim, x.ndim), keepdim), 0)
-
-
-def _variance(x, dim, correction, keepdim):
-    axes = dims_of(dim, x.ndim)
-    count = math.prod(x.shape[a] for a in (axes if axes is not None else range(x.ndim)))
-    if count <= correction:
-        raise Error(f"variance of {count} values with correction {correction} is not defined")
-    v = wr.variance(x, axes, keepdim)
-    return v if correction == 0 else v * (count / (count - correction))
-
-
-def _spread_options(interpreter, args, kwargs):
-    """(dim, correction, keepdim) of the overloads of var and std."""
-    if interpreter.name.endswith("correction"):
-        correction = kwargs.get("correction", 1)
-        return args[0] if args else kwargs.get("dim"), 1 if correction is None else correction, kwargs.get("keepdim", False)
-    if interpreter.name.endswith("dim"):
-        return args[0], int(args[1]) if len(args) > 1 else 1, args[2] if len(args) > 2 else kwargs.get("keepdim", False)
-    return None, int(args[0]) if args else 1, False
-
-
-@op("var_mean", "std_mean")
-def spread_and_mean(interpreter, x, *args, **kwargs):
-    dim, correction, keepdim = _spread_options(interpreter, args, kwargs)
-    v = _variance(x, dim, correction, keepdim)
-    return (wr.sqrt(v) if interpreter.name.startswith("std") else v), wr.mean(x, dims_of(dim, x.ndim), keepdim)
-
-
-@op("var")
-def var(interpreter, x, *args, **kwargs):
-    return _variance(x, *_spread_options(interpreter, args, kwargs))
-
-
-@op("std")
-def std(interpreter, x, *args, **kwargs):
-    return wr.sqrt(_variance(x, *_spread_options(interpreter, args, kwargs)))
-
-
-@op("linalg_vector_norm", "norm", "linalg_norm")
-def vector_norm(interpreter, x, order=2, dim=None, keepdim=False, dtype=None):
-    axes, order = dims_of(dim, x.ndim), 2 if order is None else order
-    if order == 2:
-        return wr.sqrt(wr.sum(wr.square(x), axes, keepdim))
-    if order == 1:
-        return wr.sum(wr.abs(x), axes, keepdim)
-    if order == math.inf:
-        return wr.max(wr.abs(x), axes, keepdim)
-    raise Error(f"a norm of order {order}: there are 1, 2 and inf")
-
-
-# ---- products --------------------------------------------------------------------------------------------------------
-@op("linear")
-def linear(interpreter, x, weight, bias=None):
-    y = wr.matmul_nt(x, weight) if x.ndim > 1 else wr.squeeze(wr.matmul_nt(wr.expand_dims(x, 0), weight), 0)
-    return y if bias is None else y + bias
-
-
-@op("matmul", "mm", "bmm", "mv", "dot", "vdot")
-def matmul(interpreter, a, b):
-    if a.ndim == 1 and b.ndim == 1:
-        return wr.sum(a * b)
-    if a.ndim == 1:
-        return wr.squeeze(wr.matmul(wr.expand_dims(a, 0), b), b.ndim - 2)
-    if b.ndim == 1:
-        return wr.squeeze(wr.matmul(a, wr.expand_dims(b, 1)), a.ndim - 1)
-    return wr.matmul(a, b)
-
-
-@op("addmm", "baddbmm", "addmv")
-def addmm(interpreter, c, a, b, beta=1, alpha=1):
-    return scaled(matmul(interpreter, a, b), alpha) + scaled(c, beta)
-
-
-@op("outer", "ger")
-def outer(interpreter, a, b):
-    return wr.expand_dims(a, 1) * wr.expand_dims(b, 0)
-
-
-@op("einsum")
-def einsum(interpreter, spec, operands, path=None):
-    spec = spec.replace(" ", "")
-    if "..." in spec:
-        raise Error("einsum: '...' is not supported; name all labels")
-    if "->" not in spec:
-        labels = spec.replace(",", "")
-        spec += "->" + "".join(sorted(c for c in set(labels) if labels.count(c) == 1))
-    return wr.einsum(spec, *operands)
-
-
-@op("cosine_similarity")
-def cosine_similarity(interpreter, a, b, dim=1, eps=1e-8):
-    axis = axis_of(dim, max(a.ndim, b.ndim))
-    a, b = (t / wr.maximum(wr.sqrt(wr.sum(wr.square(t), axis, True)), eps) for t in (a, b))
-    return wr.sum(a * b, axis)
+@op("frac")
+def frac(interpreter, x):
+    return x - wr.stop_gradient(trunc(interpreter, x))
 
 
 # ---- new tensors -----------------------------------------------------------------------------------------------------

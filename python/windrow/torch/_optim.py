@@ -1,5 +1,6 @@
 """torch.optim's rules, with their options read at every call: a schedule compiles nothing anew.
 
+Rules are written with the ops that the fusing of updates knows (src/ir/updates.def), so that each is one call a parameter.
 Each rule says which memories a parameter has (as torch names them in optimizer.state), which options are numbers of a
 group, and what an update is. Numbers are f64 tensors of the plan."""
 import torch
@@ -34,19 +35,18 @@ def decoupled(p, g, n, flags, apart):
 def _sgd(p, g, n, m, t, flags):
     g = decayed(p, g, n, flags)
     if flags["_momentum"]:
-        velocity = like(n["momentum"], p) * m["momentum_buffer"] + (1 - like(n["dampening"], p)) * g
+        momentum = like(n["momentum"], p)
+        velocity = wr.muladd(m["momentum_buffer"], momentum, g)
         if flags["_dampened"]:  # torch's first velocity is the gradient itself
-            first = wr.cast(wr.le(t, 1), p.dtype)
-            velocity = velocity + first * (g - velocity)
+            velocity = velocity - like(n["dampening"], p) * wr.cast(wr.gt(t, 1), p.dtype) * g
         m["momentum_buffer"] = velocity
-        g = g + like(n["momentum"], p) * velocity if flags["nesterov"] else velocity
+        g = wr.muladd(velocity, momentum, g) if flags["nesterov"] else velocity
     return p - like(n["lr"], p) * g
 
 
 def _moments(p, g, n, m):
-    b1, b2 = like(n["beta1"], p), like(n["beta2"], p)
-    m["exp_avg"] = mean = m["exp_avg"] + (g - m["exp_avg"]) * (1 - b1)
-    m["exp_avg_sq"] = square = b2 * m["exp_avg_sq"] + (1 - b2) * (g * g)
+    m["exp_avg"] = mean = wr.lerp(m["exp_avg"], g, like(1 - n["beta1"], p))
+    m["exp_avg_sq"] = square = wr.lerp_square(m["exp_avg_sq"], g, like(1 - n["beta2"], p))
     return mean, square
 
 
@@ -60,20 +60,21 @@ def _adam(p, g, n, m, t, flags):
     correction1, correction2 = 1 - power(n["beta1"], t), 1 - power(n["beta2"], t)
     if flags["amsgrad"]:
         m["max_exp_avg_sq"] = square = wr.maximum(m["max_exp_avg_sq"], square)
-    root = wr.sqrt(square) / like(wr.sqrt(correction2), p) + like(n["eps"], p)
-    return p - like(n["lr"] / correction1, p) * (mean / root)
+    root = wr.sqrt(correction2)  # it goes into rate and eps
+    return wr.adam_step(p, mean, square, like(n["lr"] * root / correction1, p), like(n["eps"] * root, p))
 
 
 def _rmsprop(p, g, n, m, t, flags):
     g = decayed(p, g, n, flags)
-    alpha = like(n["alpha"], p)
-    m["square_avg"] = square = alpha * m["square_avg"] + (1 - alpha) * (g * g)
+    share = like(1 - n["alpha"], p)
+    m["square_avg"] = square = wr.lerp_square(m["square_avg"], g, share)
     if flags["centered"]:
-        m["grad_avg"] = average = m["grad_avg"] + (g - m["grad_avg"]) * (1 - alpha)
+        m["grad_avg"] = average = wr.lerp(m["grad_avg"], g, share)
         square = square - average * average
+    if not flags["_momentum"]:
+        return wr.adam_step(p, g, square, like(n["lr"], p), like(n["eps"], p))
     step = g / (wr.sqrt(square) + like(n["eps"], p))
-    if flags["_momentum"]:
-        m["momentum_buffer"] = step = like(n["momentum"], p) * m["momentum_buffer"] + step
+    m["momentum_buffer"] = step = wr.muladd(m["momentum_buffer"], like(n["momentum"], p), step)
     return p - like(n["lr"], p) * step
 
 

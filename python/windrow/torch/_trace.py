@@ -7,6 +7,7 @@ import sys
 import warnings
 
 import torch
+from torch._subclasses import fake_tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from windrow import Error
@@ -233,8 +234,15 @@ def _patched(capture):
                 setattr(owner, name, value)
 
 
+# torch's own conditions on values that only complain, or look for a shorter way: here they do not hold.
+_HARMLESS = ("gaussian_nll_loss", "_detect_is_causal_mask")
+
+
 def _value_refused(what, original):
     def call(tensor, *args, **kwargs):
+        frame = sys._getframe(1)
+        if what == "if tensor" and frame.f_code.co_name in _HARMLESS and frame.f_code.co_filename.startswith(_TORCH):
+            return False
         if isinstance(tensor, torch._subclasses.FakeTensor) or tensor.requires_grad or user_line()[0] == "python":
             refuse(f"{what}: a value is not known while the step is traced. For a condition use torch.where; "
                    "return what you want to see, and look at it outside")
@@ -250,5 +258,21 @@ def trace(fn, args):
     capture = Capture()
     with _patched(capture), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        capture.graph_module = make_fx(fn, tracing_mode="fake", pre_dispatch=True, _allow_non_fake_inputs=True)(*args)
+        try:
+            capture.graph_module = make_fx(fn, tracing_mode="fake", pre_dispatch=True, _allow_non_fake_inputs=True)(*args)
+        except (fake_tensor.DynamicOutputShapeException, fake_tensor.DataDependentOutputException, fake_tensor.UnsupportedOperatorException) as error:
+            file, line = _line_of(error)
+            raise Error(f"{os.path.basename(file)}:{line}: {error.args[0] if error.args else error}: what it gives depends on values, which are "
+                        "not known while the step is traced") from None
     return capture
+
+
+def _line_of(error):
+    """Where the user's code was when torch gave up."""
+    found, at = ("python", 0), error.__traceback__
+    while at is not None:
+        name = at.tb_frame.f_code.co_filename
+        if not name.startswith((_TORCH, _OWN, "<")):
+            found = name, at.tb_lineno
+        at = at.tb_next
+    return found

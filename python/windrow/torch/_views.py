@@ -61,7 +61,7 @@ def t(whole, shape, *args):
     return permuted(order)
 
 
-@view("movedim")
+@view("movedim", "moveaxis")
 def movedim(whole, shape, source, destination):
     source, destination = ([axis_of(d, len(whole)) for d in ([dims] if isinstance(dims, int) else dims)]
                            for dims in (source, destination))

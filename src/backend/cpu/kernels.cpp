@@ -30,7 +30,11 @@ void Chooser::expect_operands(std::size_t count) {
 }
 
 View Chooser::dense(const View& v) {
-  if (v.dense()) return v;
+  if (v.dense()) {
+    View plain = v;
+    plain.strides = contiguous_strides(v.shape);  // an axis of one element may come with any stride
+    return plain;
+  }
   const View d = emit_.scratch(v.dtype, v.shape);
   copy(d, v);
   return d;

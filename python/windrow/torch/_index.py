@@ -1,0 +1,318 @@
+"""ATen ops that look up, place, order and put together: embeddings, gathers, scatters, sorts, concatenations."""
+import windrow as wr
+from windrow import Error
+
+from ._layers import pair
+from ._ops import as_type, axis_of, broadcast, op
+
+
+# ---- embeddings and indices ------------------------------------------------------------------------------------------
+@op("embedding")
+def embedding(interpreter, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    if scale_grad_by_freq or sparse:
+        raise Error("embedding: scale_grad_by_freq and sparse gradients are not supported")
+    rows = wr.gather(weight, indices, 0)
+    if padding_idx is not None and padding_idx >= 0:  # its row learns nothing
+        is_padding = wr.expand_dims(wr.eq(indices, padding_idx), indices.ndim)
+        rows = wr.where(broadcast(is_padding, tuple(rows.shape)), wr.stop_gradient(rows), rows)
+    return rows
+
+
+@op("embedding_bag")
+def embedding_bag(interpreter, weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, weights=None,
+                  include_last_offset=False, padding_idx=-1):
+    bags, count = interpreter.result_shapes[0][0], indices.size
+    if sparse or scale_grad_by_freq or weights is not None or (padding_idx or -1) >= 0 or mode not in (0, 1):
+        raise Error("embedding_bag: sparse, weights, padding_idx, scale_grad_by_freq and mode 'max' are not supported")
+    if count % bags or not interpreter.is_arange(2):
+        raise Error("embedding_bag: bags of different lengths are not supported; give indices [bags, length]")
+    rows = wr.gather(weight, wr.reshape(indices, (bags, count // bags)), 0)
+    return (wr.sum if mode == 0 else wr.mean)(rows, 1), None, None, None
+
+
+@op("gather")
+def gather(interpreter, x, dim, index, sparse_grad=False):
+    axis = axis_of(dim, x.ndim)
+    for i in range(x.ndim):  # torch lets the index be smaller on the other axes
+        x = wr.slice(x, i, 0, index.shape[i]) if i != axis and index.shape[i] != x.shape[i] else x
+    return wr.take_along(x, index, axis)
+
+
+@op("index_select")
+def index_select(interpreter, x, dim, index):
+    return wr.gather(x, index, axis_of(dim, x.ndim))
+
+
+@op("take_along_dim")
+def take_along_dim(interpreter, x, index, dim):
+    return wr.take_along(x, index, axis_of(dim, x.ndim))
+
+
+@op("index.Tensor")
+def index(interpreter, x, indices):
+    given = [(i, t) for i, t in enumerate(indices) if t is not None]
+    if any(t.dtype == "bool" for _, t in given):
+        raise Error("indexing by a boolean mask gives a shape that depends on values; use torch.where, or multiply by the mask")
+    axes = [a for a, _ in given]
+    if axes != list(range(axes[0], axes[0] + len(axes))):
+        raise Error("index: tensors of indices must stand side by side")
+    flat, size = None, 1
+    for a, t in reversed(given):
+        t = wr.where(wr.lt(t, 0), t + x.shape[a], t)  # negative ones count from the end
+        part = t * size if size > 1 else t
+        flat = part if flat is None else flat + part
+        size *= x.shape[a]
+    shape = list(x.shape)
+    merged = x if len(given) == 1 else wr.reshape(x, tuple(shape[:axes[0]] + [size] + shape[axes[-1] + 1:]))
+    return wr.gather(merged, flat, axes[0])
+
+
+@op("one_hot")
+def one_hot(interpreter, index, classes=-1):
+    if classes < 0:
+        raise Error("one_hot: give the number of classes; it cannot depend on values")
+    return wr.one_hot(index, classes, "i32")
+
+
+@op("scatter_add", "index_add")
+def scatter_add(interpreter, x, dim, index, source, alpha=1):
+    axis = axis_of(dim, x.ndim)
+    if interpreter.name.startswith("index_add"):
+        return wr.scatter_add(x, index, source if alpha == 1 else source * alpha, axis)
+    if any(index.shape[i] != x.shape[i] for i in range(x.ndim) if i != axis):
+        raise Error("scatter_add: an index that is smaller than the tensor on other axes is not supported")
+    placed = wr.sum(wr.one_hot(index, x.shape[axis], x.dtype) * wr.expand_dims(source, source.ndim), axis)
+    order = list(range(x.ndim - 1))
+    order.insert(axis, x.ndim - 1)
+    return x + wr.permute(placed, order)
+
+
+@op("cumsum")
+def cumsum(interpreter, x, dim, dtype=None):
+    """As a product with a triangle of ones, in f32 or f64; so for some thousand elements at most."""
+    axis, n = axis_of(dim, x.ndim), x.shape[dim] if x.ndim else 1
+    if x.ndim == 0:
+        return x
+    if n > 2048:
+        raise Error(f"cumsum of {n} elements is not supported: 2048 at most")
+    kind = interpreter.result_dtype if interpreter.result_dtype == "f64" else "f32"
+    x = as_type(x, kind)
+    order = [i for i in range(x.ndim) if i != axis] + [axis]
+    ones = as_type(wr.le(wr.iota((n, n), 0), wr.iota((n, n), 1)), kind)
+    moved = wr.permute(x, order) if axis != x.ndim - 1 else x
+    y = wr.reshape(wr.matmul(wr.reshape(moved, (-1, n)), ones), tuple(moved.shape))
+    y = wr.permute(y, [order.index(i) for i in range(x.ndim)]) if axis != x.ndim - 1 else y
+    return as_type(y, interpreter.result_dtype)
+
+
+def _moved(x, axis, f):
+    """f on the last axis, for any axis."""
+    if axis == x.ndim - 1:
+        return f(x)
+    order = [i for i in range(x.ndim) if i != axis] + [axis]
+    return wr.permute(f(wr.permute(x, order)), [order.index(i) for i in range(x.ndim)])
+
+
+MOST_SORTED = 512
+
+
+def _order(x, descending):
+    """The indices that sort the last axis: each element's rank is the number of those before it. Equal ones stay in their order."""
+    n = x.shape[-1]
+    if n > MOST_SORTED:
+        raise Error(f"a sort of {n} elements is not supported: {MOST_SORTED} at most, as every two are compared")
+    x = wr.stop_gradient(x)
+    nan = wr.ne(x, x)
+    mine, other = wr.expand_dims(x, x.ndim), wr.expand_dims(x, x.ndim - 1)
+    mine_nan, other_nan = wr.expand_dims(nan, x.ndim), wr.expand_dims(nan, x.ndim - 1)
+    smaller = wr.gt if descending else wr.lt  # NaN counts as the largest
+    ahead = wr.logical_and(mine_nan, wr.logical_not(other_nan)) if not descending else wr.logical_and(other_nan, wr.logical_not(mine_nan))
+    equal = wr.logical_or(wr.eq(other, mine), wr.logical_and(mine_nan, other_nan))
+    earlier = broadcast(wr.lt(wr.iota((n, n), 1), wr.iota((n, n), 0)), tuple(equal.shape))
+    ahead = wr.logical_or(wr.logical_or(smaller(other, mine), ahead), wr.logical_and(equal, earlier))
+    rank = wr.sum(wr.cast(ahead, "i32"), x.ndim)
+    places = wr.cast(wr.eq(wr.expand_dims(rank, x.ndim - 1), wr.iota((n, n), 0)), "i32")  # [..., place, element]
+    return wr.sum(places * wr.iota((n,), 0), x.ndim)
+
+
+@op("sort", "argsort")
+def sort(interpreter, x, *args, dim=-1, descending=False, stable=None):
+    if interpreter.name.endswith("stable") and args:
+        args = args[1:]
+    dim, descending = (*args, *(dim, descending)[len(args):])[:2]
+    if x.ndim == 0:
+        raise Error("a sort of a single number")
+    axis = axis_of(dim, x.ndim)
+    index = _moved(x, axis, lambda t: _order(t, descending))
+    return index if interpreter.name.startswith("argsort") else (wr.take_along(x, index, axis), index)
+
+
+@op("topk")
+def topk(interpreter, x, k, dim=-1, largest=True, ordered=True):
+    """The best, and the best of the rest, k times; the first k of a sort where they are many."""
+    axis = axis_of(dim, x.ndim)
+    if k > 8:
+        index = wr.slice(_moved(x, axis, lambda t: _order(t, largest)), axis, 0, k)
+        return wr.take_along(x, index, axis), index
+    rest, found, count = wr.stop_gradient(x), [], wr.iota(tuple(x.shape), axis)
+    worst = wr.full((), float("-inf") if largest else float("inf"), "f32" if x.dtype == "i32" else x.dtype)
+    rest = as_type(rest, worst.dtype)
+    for _ in range(k):
+        found.append((wr.argmax if largest else wr.argmin)(rest, axis, True))
+        rest = wr.where(wr.eq(count, found[-1]), worst, rest)
+    index = found[0] if k == 1 else wr.concat(found, axis)
+    return wr.take_along(x, index, axis), index
+
+
+@op("median", "kthvalue")
+def kthvalue(interpreter, x, *args, **kwargs):
+    raise Error("is not supported; x.sort(dim).values.select(dim, k) is")
+
+
+@op("unique", "nonzero", "masked_select", "cumprod", "cummax", "cummin", "logcumsumexp")
+def no_order(interpreter, *args, **kwargs):
+    raise Error("is not supported: Windrow has no op that keeps a running best or product, or whose result's shape depends on values")
+
+
+@op("scatter")
+def scatter(interpreter, x, dim, index, source=None, value=None, reduce=None):
+    """Where several go to one place, torch takes any of them; here they must be alike or one."""
+    source = value if source is None else source
+    if reduce is not None:
+        raise Error("scatter with reduce is not supported; scatter_add is")
+    axis = axis_of(dim, x.ndim)
+    if any(index.shape[i] != x.shape[i] for i in range(x.ndim) if i != axis):
+        raise Error("scatter: an index that is smaller than the tensor on other axes is not supported")
+    kind = x.dtype if x.dtype in ("f32", "f64") else "f32"
+    places = wr.one_hot(index, x.shape[axis], kind)
+    hits = wr.sum(places, axis)
+    if isinstance(source, (int, float, bool)):
+        source = wr.full(tuple(index.shape), float(source), kind)
+    placed = wr.sum(places * wr.expand_dims(as_type(source, kind), index.ndim), axis) / wr.maximum(hits, wr.full((), 1.0, kind))
+    order = list(range(x.ndim - 1))
+    order.insert(axis, x.ndim - 1)
+    return wr.where(wr.gt(wr.permute(hits, order), 0), as_type(wr.permute(placed, order), x.dtype), x)
+
+
+@op("scatter_reduce")
+def scatter_reduce(interpreter, x, dim, index, source, reduce, include_self=True):
+    if reduce not in ("sum", "mean"):
+        raise Error(f"scatter_reduce '{reduce}' is not supported; there are sum and mean")
+    zero, one = wr.full(tuple(x.shape), 0.0, x.dtype), wr.full(tuple(source.shape), 1.0, x.dtype)
+    total = scatter_add(interpreter, zero, dim, index, source)
+    hits = scatter_add(interpreter, zero, dim, index, one)
+    kept = x if include_self else wr.where(wr.gt(hits, 0), zero, x)
+    if reduce == "sum":
+        return kept + total
+    count = hits + 1 if include_self else wr.maximum(hits, wr.full((), 1.0, x.dtype))
+    return (kept + total) / count
+
+
+@op("index_put")
+def index_put(interpreter, x, indices, value, accumulate=False):
+    """x[mask] = number, and x[index] = rows."""
+    given = [(i, t) for i, t in enumerate(indices) if t is not None]
+    axis, where = given[0]
+    if len(given) == 1 and where.dtype == "bool" and axis == 0:
+        if value.size != 1:
+            raise Error("x[mask] = values: a number alone can be put; use torch.where")
+        mask = wr.reshape(where, tuple(where.shape) + (1,) * (x.ndim - where.ndim))
+        number = wr.reshape(as_type(value, x.dtype), ())
+        return wr.where(broadcast(mask, tuple(x.shape)), x + number if accumulate else number, x)
+    if len(given) > 1 or axis != 0 or where.ndim != 1:
+        raise Error("writing to places by several indices is not supported; use torch.where or scatter")
+    where = wr.where(wr.lt(where, 0), where + x.shape[0], where)
+    rows = broadcast(as_type(value, x.dtype), (where.shape[0],) + tuple(x.shape)[1:])
+    if accumulate:
+        return wr.scatter_add(x, where, rows, 0)
+    index = broadcast(wr.reshape(where, (where.shape[0],) + (1,) * (x.ndim - 1)), tuple(rows.shape))
+    return scatter(interpreter, x, 0, index, rows)
+
+
+@op("take")
+def take(interpreter, x, index):
+    return wr.gather(wr.reshape(x, (-1,)), index, 0)
+
+
+# ---- shapes that are no views ----------------------------------------------------------------------------------------
+@op("cat", "concat", "concatenate")
+def cat(interpreter, tensors, dim=0):
+    kept = [as_type(t, interpreter.result_dtype) for t in tensors if not (t.ndim == 1 and t.shape[0] == 0)]
+    return kept[0] if len(kept) == 1 else wr.concat(kept, axis_of(dim, kept[0].ndim))
+
+
+@op("stack")
+def stack(interpreter, tensors, dim=0):
+    return wr.stack([as_type(t, interpreter.result_dtype) for t in tensors], axis_of(dim, tensors[0].ndim + 1))
+
+
+@op("repeat", "tile")
+def repeat(interpreter, x, counts):
+    x = wr.reshape(x, (1,) * (len(counts) - x.ndim) + tuple(x.shape)) if len(counts) > x.ndim else x
+    for axis, c in enumerate([1] * (x.ndim - len(counts)) + list(counts)):
+        x = wr.concat([x] * c, axis) if c > 1 else x
+    return x
+
+
+@op("repeat_interleave.self_int")
+def repeat_interleave(interpreter, x, repeats, dim=None, **kwargs):
+    x, dim = (wr.reshape(x, (-1,)), 0) if dim is None else (x, dim)
+    axis, shape = axis_of(dim, x.ndim), list(x.shape)
+    y = wr.broadcast_to(wr.expand_dims(x, axis + 1), tuple(shape[:axis + 1] + [repeats] + shape[axis + 1:]))
+    return wr.reshape(y, tuple(shape[:axis] + [shape[axis] * repeats] + shape[axis + 1:]))
+
+
+@op("flip")
+def flip(interpreter, x, dims):
+    for d in dims:
+        x = wr.flip(x, axis_of(d, x.ndim))
+    return x
+
+
+@op("roll")
+def roll(interpreter, x, shifts, dims=()):
+    if not dims:
+        raise Error("roll without dims is not supported")
+    for s, d in zip(pair(shifts, 1), pair(dims, 1)):
+        axis = axis_of(d, x.ndim)
+        n = x.shape[axis]
+        x = wr.concat([wr.slice(x, axis, n - s % n, n), wr.slice(x, axis, 0, n - s % n)], axis) if s % n else x
+    return x
+
+
+@op("broadcast_tensors")
+def broadcast_tensors(interpreter, tensors):
+    return tuple(broadcast(t, s) for t, s in zip(tensors, interpreter.result_shapes))
+
+
+@op("hstack", "vstack", "dstack", "column_stack")
+def stacked(interpreter, tensors):
+    """Along axis 1, 0 or 2, after axes that are missing are put where numpy would."""
+    tensors = [as_type(t, interpreter.result_dtype) for t in tensors]
+    kind, rank = interpreter.name.split(".")[0], tensors[0].ndim
+    if kind == "hstack":
+        return wr.concat(tensors, 0 if rank == 1 else 1)
+    if kind == "dstack" and rank < 3:
+        raise Error("dstack of tensors with fewer than three axes is not supported; torch.stack is")
+    if rank == 1:
+        tensors = [wr.expand_dims(t, 1 if kind == "column_stack" else 0) for t in tensors]
+    return wr.concat(tensors, {"vstack": 0, "column_stack": 1, "dstack": 2}[kind])
+
+
+@op("meshgrid")
+def meshgrid(interpreter, tensors, indexing="ij"):
+    if indexing != "ij":
+        raise Error("meshgrid: indexing='ij' alone")
+    n, shape = len(tensors), interpreter.result_shape
+    return tuple(wr.broadcast_to(wr.reshape(t, tuple(t.size if a == i else 1 for a in range(n))), shape) for i, t in enumerate(tensors))
+
+
+@op("diff")
+def diff(interpreter, x, n=1, dim=-1, prepend=None, append=None):
+    axis = axis_of(dim, x.ndim)
+    parts = [t for t in (prepend, x, append) if t is not None]
+    x = parts[0] if len(parts) == 1 else wr.concat(parts, axis)
+    for _ in range(n):
+        size = x.shape[axis]
+        x = wr.slice(x, axis, 1, size) - wr.slice(x, axis, 0, size - 1)
+    return x

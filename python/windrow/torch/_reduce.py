@@ -1,0 +1,142 @@
+"""ATen ops that reduce: sums, maxima, norms, variances."""
+import math
+
+import windrow as wr
+from windrow import Error
+
+from ._ops import as_type, axis_of, op, root, truth
+
+
+def dims_of(dim, rank):
+    if dim is None or (isinstance(dim, (list, tuple)) and not dim):
+        return None
+    return [axis_of(d, rank) for d in (dim if isinstance(dim, (list, tuple)) else [dim])]
+
+
+for _name, _kernel in (("sum", wr.sum), ("mean", wr.mean), ("prod", wr.prod)):
+    def _reduce(interpreter, x, dim=None, keepdim=False, dtype=None, _f=_kernel):
+        return _f(as_type(x, interpreter.result_dtype), dims_of(dim, x.ndim), keepdim)
+    op(_name)(_reduce)
+
+
+@op("amax", "max.default")
+def amax(interpreter, x, dim=None, keepdim=False):
+    return wr.max(x, dims_of(dim, x.ndim), keepdim)
+
+
+@op("amin", "min.default")
+def amin(interpreter, x, dim=None, keepdim=False):
+    return wr.min(x, dims_of(dim, x.ndim), keepdim)
+
+
+def _best(x, dim, keepdim, arg):
+    """Value and index; the gradient goes to that one index, as torch has it."""
+    axis = axis_of(dim, x.ndim)
+    index = arg(x, axis, True)
+    value = wr.take_along(x, index, axis)
+    return (value, index) if keepdim else (wr.squeeze(value, axis), wr.squeeze(index, axis))
+
+
+@op("max.dim")
+def max_dim(interpreter, x, dim, keepdim=False):
+    return _best(x, dim, keepdim, wr.argmax)
+
+
+@op("min.dim")
+def min_dim(interpreter, x, dim, keepdim=False):
+    return _best(x, dim, keepdim, wr.argmin)
+
+
+@op("argmax")
+def argmax(interpreter, x, dim=None, keepdim=False):
+    return wr.argmax(x, dims_of(dim, x.ndim), keepdim)
+
+
+@op("argmin")
+def argmin(interpreter, x, dim=None, keepdim=False):
+    return wr.argmin(x, dims_of(dim, x.ndim), keepdim)
+
+
+@op("logsumexp")
+def logsumexp(interpreter, x, dim, keepdim=False):
+    return wr.logsumexp(x, dims_of(dim, x.ndim), keepdim)
+
+
+@op("any")
+def any_(interpreter, x, dim=None, keepdim=False):
+    return wr.gt(wr.sum(wr.cast(truth(x), "i32"), dims_of(dim, x.ndim), keepdim), 0)
+
+
+@op("all")
+def all_(interpreter, x, dim=None, keepdim=False):
+    return wr.eq(wr.sum(wr.cast(wr.logical_not(truth(x)), "i32"), dims_of(dim, x.ndim), keepdim), 0)
+
+
+def _variance(x, dim, correction, keepdim):
+    axes = dims_of(dim, x.ndim)
+    count = math.prod(x.shape[a] for a in (axes if axes is not None else range(x.ndim)))
+    if count <= correction:
+        raise Error(f"variance of {count} values with correction {correction} is not defined")
+    v = wr.variance(x, axes, keepdim)
+    return v if correction == 0 else v * (count / (count - correction))
+
+
+def _spread_options(interpreter, args, kwargs):
+    """(dim, correction, keepdim) of the overloads of var and std."""
+    if interpreter.name.endswith("correction"):
+        correction = kwargs.get("correction", 1)
+        return args[0] if args else kwargs.get("dim"), 1 if correction is None else correction, kwargs.get("keepdim", False)
+    if interpreter.name.endswith("dim"):
+        return args[0], int(args[1]) if len(args) > 1 else 1, args[2] if len(args) > 2 else kwargs.get("keepdim", False)
+    return None, int(args[0]) if args else 1, False
+
+
+@op("var_mean", "std_mean")
+def spread_and_mean(interpreter, x, *args, **kwargs):
+    dim, correction, keepdim = _spread_options(interpreter, args, kwargs)
+    v = _variance(x, dim, correction, keepdim)
+    return (root(v) if interpreter.name.startswith("std") else v), wr.mean(x, dims_of(dim, x.ndim), keepdim)
+
+
+@op("var")
+def var(interpreter, x, *args, **kwargs):
+    return _variance(x, *_spread_options(interpreter, args, kwargs))
+
+
+@op("std")
+def std(interpreter, x, *args, **kwargs):
+    return root(_variance(x, *_spread_options(interpreter, args, kwargs)))
+
+
+@op("linalg_vector_norm", "norm", "linalg_norm")
+def vector_norm(interpreter, x, order=2, dim=None, keepdim=False, dtype=None):
+    axes, order = dims_of(dim, x.ndim), 2 if order is None else order
+    if order == 2:
+        return root(wr.sum(wr.square(x), axes, keepdim))
+    if order == 1:
+        return wr.sum(wr.abs(x), axes, keepdim)
+    if order == math.inf:
+        return wr.max(wr.abs(x), axes, keepdim)
+    raise Error(f"a norm of order {order}: there are 1, 2 and inf")
+
+
+@op("linalg_matrix_norm", "frobenius_norm")
+def matrix_norm(interpreter, x, order="fro", dim=(-2, -1), keepdim=False, dtype=None):
+    if order != "fro":
+        raise Error(f"a matrix norm of order {order!r}: there is 'fro'")
+    return root(wr.sum(wr.square(x), dims_of(dim, x.ndim), keepdim))
+
+
+@op("dist")
+def dist(interpreter, a, b, order=2):
+    return vector_norm(interpreter, a - b, order)
+
+
+@op("pairwise_distance")
+def pairwise_distance(interpreter, a, b, order=2, eps=1e-6, keepdim=False):
+    return vector_norm(interpreter, a - b + eps, order, -1, keepdim)
+
+
+@op("cdist")
+def cdist(interpreter, a, b, order=2, mode=None):
+    return vector_norm(interpreter, wr.expand_dims(a, a.ndim - 1) - wr.expand_dims(b, b.ndim - 2), order, -1)
