@@ -168,6 +168,7 @@ const Form kForms[] = {
     {Op::random, "Random::uniform, normal, bernoulli", nullptr, "f32 f64 bool"},
     {Op::stop_gradient, "stop_gradient(x)", nullptr, kAny},
     {Op::custom_gradient, "custom_gradient(value, arguments, rule)", nullptr, kAny},
+    {Op::scan, "scan(body, carry, sequences, options), repeat(n, body, carry)", nullptr, kAny},
     {Op::result, nullptr, nullptr, kAny},
     {Op::lane_sum, nullptr, nullptr, kFloats},
 };

@@ -12,6 +12,7 @@
 #include "windrow/ops.h"
 #include "windrow/optim.h"
 #include "windrow/profile.h"
+#include "windrow/scan.h"
 #include "windrow/spec.h"
 #include "windrow/step.h"
 #include "windrow/tensor.h"

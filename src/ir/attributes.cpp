@@ -71,6 +71,29 @@ Attrs Convolution::attrs() const {
   return {std::move(ints), {}, {}};
 }
 
+ScanForm ScanForm::of(const Attrs& attrs) {
+  constexpr std::size_t kNumbers = 6;
+  constexpr std::int64_t kMost = 1 << 16;  // of each kind of value
+  const auto& n = attrs.ints;
+  if (n.size() < kNumbers) throw Error("expected steps, direction and four counts");
+  for (std::size_t i = 1; i < n.size(); ++i)
+    if (n[i] < 0 || n[i] > kMost) throw Error("attribute " + std::to_string(n[i]) + " is out of range");
+  ScanForm form{
+      n[0], n[1] != 0, static_cast<int>(n[2]), static_cast<int>(n[3]), static_cast<int>(n[4]), static_cast<int>(n[5])};
+  if (form.steps < 1) throw Error("there are no steps");
+  if (form.results() < 1) throw Error("there are no results");
+  if (n.size() != kNumbers + static_cast<std::size_t>(form.carries))
+    throw Error("expected a number for each of " + std::to_string(form.carries) + " carried values");
+  for (std::size_t i = kNumbers; i < n.size(); ++i) form.kept.push_back(n[i] != 0);
+  return form;
+}
+
+Attrs ScanForm::attrs(std::shared_ptr<const Graph> body) const {
+  std::vector<std::int64_t> ints{steps, reverse, carries, sequences, stacked, sums};
+  for (const bool is_kept : kept) ints.push_back(is_kept);
+  return {std::move(ints), {}, {}, std::move(body)};
+}
+
 Labels Labels::of(std::string_view spec) {
   Labels labels{{""}, {}};
   const auto arrow = spec.find("->");

@@ -54,6 +54,39 @@ struct Convolution {
   Attrs attrs() const;
 };
 
+/// Of scan: how often its body is run, and what the body's inputs and outputs are. The inputs are the carried values,
+/// a moment of each sequence, then what is the same at every moment, and so are the operands: what the carried values
+/// begin with, sequences [steps, ...], the rest. The body's outputs are the new carried values, then what is stacked,
+/// then what is summed over the moments.
+struct ScanForm {
+  std::int64_t steps = 0;
+  bool reverse = false;  // from the last moment to the first
+  int carries = 0, sequences = 0, stacked = 0, sums = 0;
+  /// By carried value: is it kept at every moment, [steps + 1, ...] in the order of time? Else the last one is the
+  /// result.
+  std::vector<bool> kept = {};
+
+  /// Throws Error if the numbers make no sense.
+  static ScanForm of(const Attrs& attrs);
+  Attrs attrs(std::shared_ptr<const Graph> body) const;
+
+  /// Carried values, then stacked ones, then sums.
+  int results() const { return carries + stacked + sums; }
+  bool is_carry(int result) const { return result < carries; }
+  bool is_stacked(int result) const { return result >= carries && result < carries + stacked; }
+  bool is_sum(int result) const { return result >= carries + stacked; }
+  /// Has the result an axis of moments before its others?
+  bool has_time(int result) const {
+    return is_carry(result) ? kept[static_cast<std::size_t>(result)] : is_stacked(result);
+  }
+  /// Where a kept value stands before the first turn, and after the last.
+  std::int64_t first_slot() const { return reverse ? steps : 0; }
+  std::int64_t last_slot() const { return reverse ? 0 : steps; }
+  /// Where the values before, and after, the moment 0 stand.
+  std::int64_t before_slot() const { return reverse ? 1 : 0; }
+  std::int64_t after_slot() const { return reverse ? 0 : 1; }
+};
+
 /// Of einsum: "bi,io->bo", taken apart.
 struct Labels {
   std::vector<std::string> operands;

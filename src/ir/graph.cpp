@@ -19,6 +19,7 @@ std::size_t hash_of(const Node& node) {
   for (auto i : node.attrs.ints) mix(h, static_cast<std::size_t>(i));
   for (double r : node.attrs.reals) mix(h, std::hash<double>{}(r));
   mix(h, std::hash<std::string>{}(node.attrs.text));
+  mix(h, node.attrs.body ? static_cast<std::size_t>(node.attrs.body->size()) : 0);
   mix(h, static_cast<std::size_t>(node.copy));
   mix(h, std::hash<void*>{}(node.variable.get()));
   if (node.value && node.value->count() == 1)
@@ -50,6 +51,14 @@ bool same(const Node& a, const Node& b) {
 }
 
 }  // namespace
+
+bool Attrs::same_body(const Attrs& a, const Attrs& b) {
+  if (a.body == b.body) return true;
+  if (!a.body || !b.body || a.body->size() != b.body->size()) return false;
+  for (int id = 0; id < a.body->size(); ++id)
+    if (!same((*a.body)[id], (*b.body)[id])) return false;
+  return a.body->inputs == b.body->inputs && a.body->outputs == b.body->outputs;
+}
 
 Variable::Variable(std::string n, const Array& initial)
     : name(std::move(n)),
@@ -128,6 +137,14 @@ int Graph::add_node(Node node) {
   return id;
 }
 
+int Graph::capture(int of_outer) {
+  const Node& node = (*outer)[of_outer];
+  for (const Captured& known : captured)
+    if (known.outer == of_outer) return known.input;
+  captured.push_back({of_outer, add_input(node.spec, node.where)});
+  return captured.back().input;
+}
+
 int Graph::current(const std::shared_ptr<Variable>& variable, Location where) {
   for (auto it = updates.rbegin(); it != updates.rend(); ++it)
     if ((*this)[it->state].variable == variable) return it->value;
@@ -163,7 +180,7 @@ void expect_result(const Graph& graph, const Node& node) {
     throw Error("expected one operand and the number of its result");
   const OpDef& maker = definition(graph[node.inputs[0]].op);
   const auto number = node.attrs.ints[0];
-  const int count = maker.further ? maker.further->count : 0;
+  const int count = maker.further ? maker.further->of(graph[node.inputs[0]].attrs) : 0;
   if (number < 1 || number > count)
     throw Error(std::string(maker.name) + " has " + std::to_string(count) + " further results, " +
                 std::to_string(number) + " is none of them");
@@ -236,20 +253,40 @@ bool tracing() { return traced != nullptr; }
 TraceScope::TraceScope(std::shared_ptr<Graph> graph) : previous_(std::move(traced)) { traced = std::move(graph); }
 TraceScope::~TraceScope() { traced = std::move(previous_); }
 
+int node_in(const std::shared_ptr<Graph>& graph, const Tensor& tensor) {
+  if (tensor.graph() == graph) return tensor.node();
+  if (!graph->outer) return -1;
+  const int outside = node_in(graph->outer, tensor);
+  return outside < 0 ? -1 : graph->capture(outside);
+}
+
+namespace {
+
+bool is_round(const std::shared_ptr<Graph>& outer, const std::shared_ptr<Graph>& inner) {
+  for (auto graph = inner; graph; graph = graph->outer)
+    if (graph == outer) return true;
+  return false;
+}
+
+}  // namespace
+
 Tensor apply(Op op, const std::vector<Tensor>& inputs, Attrs attrs, Location where) {
   std::shared_ptr<Graph> graph;
-  std::vector<int> ids;
   for (const Tensor& t : inputs) {
     if (t.empty()) fail(where, std::string(definition(op).name) + ": an operand is an empty Tensor");
-    if (graph && t.graph() != graph)
+    if (!graph || is_round(graph, t.graph())) graph = t.graph();
+  }
+  if (!graph) graph = current_graph();
+  std::vector<int> ids;
+  for (const Tensor& t : inputs) {
+    ids.push_back(node_in(graph, t));
+    if (ids.back() < 0)
       fail(where,
            std::string(definition(op).name) +
                ": the operands belong to different traces; a tensor made outside compile() cannot be used inside it"
-               " (pass it as an argument, a State or an Array)");
-    graph = t.graph();
-    ids.push_back(t.node());
+               " (pass it as an argument, a State or an Array), nor one made in the body of scan() outside it (return"
+               " it)");
   }
-  if (!graph) graph = current_graph();
   return {graph, graph->add(op, std::move(ids), std::move(attrs), where)};
 }
 

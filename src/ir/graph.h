@@ -16,6 +16,7 @@
 namespace wr::ir {
 
 class Graph;
+struct ScanAxes;  // scan.h
 
 /// Memory of a State: shared by every step compiled with it. It never moves, so that plans can hold its address.
 struct Variable {
@@ -78,12 +79,26 @@ class Graph : public std::enable_shared_from_this<Graph> {
   /// is not differentiated.
   std::vector<GradientRule> gradient_rules;
 
+  /// Of a body while it is traced: the graph round it, and the values of that graph which the body reads, each with the
+  /// input that stands for it.
+  std::shared_ptr<Graph> outer;
+  struct Captured {
+    int outer, input;
+  };
+  std::vector<Captured> captured;
+  /// The input that stands for a value of the outer graph.
+  int capture(int of_outer);
+  /// The outermost graph of the trace: it has the gradient rules.
+  Graph& root() { return outer ? outer->root() : *this; }
+
  private:
   friend const AxisMap& axes_of(const Graph& graph, int id);
+  friend const ScanAxes& scan_axes(const Attrs& attrs);
   int intern(Node node);
   std::deque<Node> nodes_;  // references to nodes stay valid while nodes are added
   std::unordered_multimap<std::size_t, int> interned_;
   mutable std::vector<std::shared_ptr<const AxisMap>> axes_;  // by node, as far as asked for
+  mutable std::shared_ptr<const ScanAxes> scan_axes_;         // of a scan's body, once asked for
 };
 
 /// The graph that ops called now add to: the innermost trace, else one that lives as long as a tensor refers to it.
@@ -113,7 +128,10 @@ double flops_of(const Graph& graph, const Node& node);
 /// The type of a further result.
 Spec spec_of_result(const Graph& graph, int id, int number);
 
-/// Adds an op to the graph its operands belong to. Throws where they belong to different traces.
+/// The node of a graph that has the tensor's value: its own, or, for a value of a graph round it, what captures it. -1
+/// where the tensor belongs to another trace.
+int node_in(const std::shared_ptr<Graph>& graph, const Tensor& tensor);
+/// Adds an op to the innermost graph that its operands belong to. Throws where they belong to different traces.
 Tensor apply(Op op, const std::vector<Tensor>& inputs, Attrs attrs, Location where);
 
 /// One line a node; parse() reads it back to an equal graph. With lines: each node is followed by the user's source

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -81,17 +82,24 @@ enum class Op : std::uint8_t {
   random,
   stop_gradient,
   custom_gradient,
+  scan,
   result,    // a further result of an op that has several
   lane_sum,  // made by the planner: the sum, in fixed order, of what each lane has accumulated
 };
 inline constexpr int kOps = static_cast<int>(Op::lane_sum) + 1;
 
-/// Fixed numbers and text of a node; each op says what they mean.
+class Graph;
+
+/// Fixed numbers and text of a node; each op says what they mean. An op that repeats something has the graph of it.
 struct Attrs {
   Numbers ints;
   std::vector<double> reals;
   std::string text;
-  friend bool operator==(const Attrs&, const Attrs&) = default;
+  std::shared_ptr<const Graph> body = nullptr;
+  friend bool operator==(const Attrs& a, const Attrs& b) {
+    return a.ints == b.ints && a.reals == b.reals && a.text == b.text && same_body(a, b);
+  }
+  static bool same_body(const Attrs& a, const Attrs& b);
 };
 
 /// Where an axis of an operand goes.
@@ -164,10 +172,13 @@ struct Gradient {
 /// The results of an op beside its first, numbered from 1. Each is a node of its own, an Op::result whose operand is
 /// the op's node and whose attrs.ints[0] is its number; the call that makes the first result makes them all.
 struct FurtherResults {
-  int count;
+  int count;  // or as `counted` says
   Spec (*infer)(int number, std::span<const Spec> in, const Attrs& attrs);
   /// `out` is the first result's type. A further one may be summed over an axis that it is cut along, not the reverse.
   AxisMap (*axes)(int number, const Spec& out, std::span<const Spec> in, const Attrs& attrs);
+  int (*counted)(const Attrs& attrs) = nullptr;
+
+  int of(const Attrs& attrs) const { return counted ? counted(attrs) : count; }
 };
 
 /// What planner and passes need to know of an op beside its axes.

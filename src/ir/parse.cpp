@@ -3,8 +3,9 @@
 //
 // clang-format off
 //   graph   = ["graph" "scopes=" INT "random_streams=" INT] {node} ["outputs" REFS] ["updates" list of REF "<-" REF]
-//   node    = REF "=" value ":" TYPE "[" sizes "]" ["scope=" INT] ["copy=" INT] ["gradient"] ["@" source line]
+//   node    = REF "=" value ":" TYPE "[" sizes "]" ["scope=" INT] ["copy=" INT] ["gradient"] ["@" source line] [body]
 //   value   = "input" INT | "state" STRING ["#" INT] | "constant" "[" numbers "]" | OP "(" REFS ")" [attrs]
+//   body    = "{" graph "}", of a scan, on lines of its own
 //   attrs   = "{" list of ("ints=[" numbers "]" | "reals=[" numbers "]" | "text=" STRING) "}"
 // clang-format on
 //
@@ -24,7 +25,8 @@ constexpr std::int64_t kMostLeafElements = std::int64_t{1} << 28;  // of a value
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text), graph_(std::make_shared<Graph>()) {}
+  explicit Parser(std::string_view text, std::size_t at = 0, int depth = 0)
+      : text_(text), at_(at), depth_(depth), graph_(std::make_shared<Graph>()) {}
 
   std::shared_ptr<Graph> run() {
     skip_lines();
@@ -38,6 +40,21 @@ class Parser {
     if (!at_end()) expected("a node such as '%0 = ...', 'outputs', 'updates' or the end");
     order_inputs();
     return graph_;
+  }
+
+  /// A body: the same between braces. Returns where it ends.
+  std::size_t run_body(std::shared_ptr<const Graph>& body) {
+    skip_lines();
+    if (accept_word("graph")) header();
+    while (!at_end() && peek() == '%') {
+      node();
+      end_line();
+    }
+    if (accept_word("outputs")) outputs();
+    if (!accept("}")) expected("a node such as '%0 = ...', 'outputs' or '}'");
+    order_inputs();
+    body = graph_;
+    return at_;
   }
 
  private:
@@ -226,8 +243,9 @@ class Parser {
     Node node;
     node.op = def->op;
     value_of(node);
-    if (!is_leaf(node.op)) infer(node, call);
     marks(node);
+    if (node.op == Op::scan) body(node);
+    if (!is_leaf(node.op)) infer(node, call);
     const int id = graph_->size();
     if (const int found = graph_->add_node(std::move(node)); found != id)
       error_at(line, "this node is equal to %" + std::to_string(found));
@@ -280,6 +298,14 @@ class Parser {
         expected("'ints=[', 'reals=[' or 'text='");
       }
     });
+  }
+
+  void body(Node& node) {
+    constexpr int kDeepest = 16;  // a text of braces alone is no program
+    end_line();
+    expect("{");
+    if (depth_ == kDeepest) error("bodies stand in one another more than " + std::to_string(kDeepest) + " deep");
+    at_ = Parser(text_, at_, depth_ + 1).run_body(node.attrs.body);
   }
 
   /// The elements come before the type, so they are read once the type is known.
@@ -390,6 +416,7 @@ class Parser {
 
   std::string_view text_;
   std::size_t at_ = 0;
+  int depth_ = 0;
   std::shared_ptr<Graph> graph_;
   std::map<std::pair<std::string, int>, std::shared_ptr<Variable>> variables_;
 };

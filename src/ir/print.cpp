@@ -148,7 +148,11 @@ void append_call(std::string& out, const Node& node, StateNames& names, std::int
   }
 }
 
-void append_node(std::string& out, const Graph& graph, int id, StateNames& names, std::int64_t limit, bool with_lines) {
+void append_graph(std::string& out, const Graph& graph, const std::string& indent, StateNames& names,
+                  std::int64_t limit, bool with_lines);
+
+void append_node(std::string& out, const Graph& graph, int id, StateNames& names, std::int64_t limit, bool with_lines,
+                 const std::string& indent = "") {
   const Node& node = graph[id];
   append_reference(out, id);
   out += " = ";
@@ -168,31 +172,34 @@ void append_node(std::string& out, const Graph& graph, int id, StateNames& names
     out += "  @";
     out += to_string(node.where);
   }
+  if (node.attrs.body) {
+    out += '\n' + indent + "{\n";
+    append_graph(out, *node.attrs.body, indent + "  ", names, limit, with_lines);
+    out += indent + '}';
+  }
 }
 
-}  // namespace
-
-std::string print(const Graph& graph, bool with_lines) {
-  std::string out;
-  StateNames names;
+void append_graph(std::string& out, const Graph& graph, const std::string& indent, StateNames& names,
+                  std::int64_t limit, bool with_lines) {
   if (graph.scopes || graph.random_streams) {
-    out += "graph scopes=";
+    out += indent + "graph scopes=";
     append_number(out, graph.scopes);
     out += " random_streams=";
     append_number(out, graph.random_streams);
     out += '\n';
   }
   for (int id = 0; id < graph.size(); ++id) {
-    append_node(out, graph, id, names, -1, with_lines);
+    out += indent;
+    append_node(out, graph, id, names, limit, with_lines, indent);
     out += '\n';
   }
   if (!graph.outputs.empty()) {
-    out += "outputs ";
+    out += indent + "outputs ";
     append_list(out, graph.outputs, [&](int id) { append_reference(out, id); });
     out += '\n';
   }
   if (!graph.updates.empty()) {
-    out += "updates ";
+    out += indent + "updates ";
     append_list(out, graph.updates, [&](const Update& update) {
       append_reference(out, update.state);
       out += " <- ";
@@ -200,6 +207,14 @@ std::string print(const Graph& graph, bool with_lines) {
     });
     out += '\n';
   }
+}
+
+}  // namespace
+
+std::string print(const Graph& graph, bool with_lines) {
+  std::string out;
+  StateNames names;
+  append_graph(out, graph, "", names, -1, with_lines);
   return out;
 }
 

@@ -37,6 +37,13 @@ class Verifier {
       if (input < 0 || input >= id) wrong(id, "operand %" + std::to_string(input) + " does not stand before its use");
       in.push_back(graph_[input].spec);
     }
+    if (node.attrs.body) {
+      try {
+        verify(*node.attrs.body);
+      } catch (const Error& problem) {
+        wrong(id, std::string("in its body: ") + problem.what());
+      }
+    }
     Spec inferred;
     try {
       inferred = infer(graph_, node);

@@ -71,6 +71,10 @@ void Lowering::find_last_uses() {
       last_use_[in] = static_cast<int>(i);
     }
   }
+  for (int id : given_.copied) {
+    while (ir::is_view(graph_[id].op)) id = graph_[id].inputs[0];
+    last_use_[id] = static_cast<int>(region_->members.size());
+  }
 }
 
 bool Lowering::outlasts_block(int id) const {
@@ -98,7 +102,7 @@ View Lowering::lasting_destination(int id, Cut cut) {
 
 void Lowering::lower_members(Members begin, Members end) {
   for (auto m = begin; m != end; ++m) {
-    emit_.node = m->node;
+    (given_.scan < 0 ? emit_.node : emit_.inside) = m->node;
     if (!makes_no_call(graph_[m->node].op)) lower(m->node, m->cut);
   }
 }
@@ -143,7 +147,16 @@ std::vector<Turn> Lowering::lower_region() {
   std::vector<Turn> turns;
   const auto all = region_->members.end();
   bool open = false;  // a list for whole strips
+  const auto is_scan = [&](const plan::Member& m) { return graph_[m.node].op == Op::scan; };
   for (auto begin = region_->members.begin(); begin != all;) {
+    if (is_scan(*begin)) {
+      emit_.node = begin->node;
+      const auto loop = lower_scan(begin->node, begin->cut);
+      turns.insert(turns.end(), loop.begin(), loop.end());
+      open = false;
+      ++begin;
+      continue;
+    }
     const auto light = [&](const plan::Member& m) { return makes_no_call(graph_[m.node].op) || is_light(m); };
     const auto end = std::find_if_not(begin, all, light);
     const auto block = block_rows(begin, end);
@@ -156,7 +169,8 @@ std::vector<Turn> Lowering::lower_region() {
     }
     if (!open) turns.push_back({emit_.begin_list(), 0, rows_});
     open = true;
-    const auto next = end == begin ? std::find_if(begin + 1, all, light) : end;
+    const auto next =
+        end == begin ? std::find_if(begin + 1, all, [&](auto& m) { return light(m) || is_scan(m); }) : end;
     lower_members(begin, next);
     begin = next;
   }

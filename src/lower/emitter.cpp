@@ -11,13 +11,13 @@ View Emitter::scratch(DType dtype, const Shape& shape) {
   View v = dense_view(kScratch, 0, dtype, shape);
   v.buffer = static_cast<int>(buffers_.size());
   buffers_.push_back({static_cast<std::size_t>(std::max<std::int64_t>(shape.count(), 1)) * size_of(dtype)});
-  if (in_loop_) buffers_.back().loop = static_cast<int>(loops_.size()) - 1;
+  buffers_.back().loop = loop_;
   return v;
 }
 
 View Emitter::lasting_scratch(DType dtype, const Shape& shape) {
   const View v = scratch(dtype, shape);
-  buffers_.back().loop = -1;
+  if (loop_ >= 0) buffers_.back().loop = loops_[static_cast<std::size_t>(loop_)].outer;
   return v;
 }
 
@@ -36,7 +36,7 @@ std::int64_t distinct_bytes(const View& v) {
 }  // namespace
 
 void Emitter::call(int kernel, const std::vector<View>& operands, const char* name, unsigned in_place) {
-  Pending p{{kernel, static_cast<int>(operands.size()), node, name}, {}, operands_.size(), in_place};
+  Pending p{{kernel, static_cast<int>(operands.size()), node, name, inside}, {}, operands_.size(), in_place};
   const int now = static_cast<int>(calls_.size());
   for (const View& v : operands) {
     operands_.push_back({v.base, v.offset, v.advance, v.inner, v.step});
@@ -58,13 +58,14 @@ int Emitter::begin_list() {
 }
 
 void Emitter::begin_loop() {
-  loops_.push_back({static_cast<int>(calls_.size()), 0});
-  in_loop_ = true;
+  loops_.push_back({static_cast<int>(calls_.size()), 0, loop_});
+  loop_ = static_cast<int>(loops_.size()) - 1;
 }
 
 void Emitter::end_loop() {
-  loops_.back().end = static_cast<int>(calls_.size());
-  in_loop_ = false;
+  Loop& loop = loops_[static_cast<std::size_t>(loop_)];
+  loop.end = static_cast<int>(calls_.size());
+  loop_ = loop.outer;
 }
 
 int Emitter::root(int buffer) const {
@@ -92,14 +93,22 @@ void Emitter::merge_in_place() {
   }
 }
 
-/// What is read or written in one turn of a loop must keep its place in all turns.
+bool Emitter::is_within(int loop, int outer) const {
+  while (loop >= 0 && loop != outer) loop = loops_[static_cast<std::size_t>(loop)].outer;
+  return loop == outer;
+}
+
+/// What is read or written in one turn of a loop must keep its place in all turns, unless it is for that turn alone.
 void Emitter::keep_through_loops() {
   for (Buffer& b : buffers_)
-    for (const Loop& loop : loops_)
-      if (b.loop < 0 && b.first >= 0 && b.first < loop.end && b.last >= loop.begin) {
+    for (std::size_t i = 0; i < loops_.size(); ++i) {
+      const Loop& loop = loops_[i];
+      if (is_within(b.loop, static_cast<int>(i))) continue;
+      if (b.first >= 0 && b.first < loop.end && b.last >= loop.begin) {
         b.first = std::min(b.first, loop.begin);
         b.last = std::max(b.last, loop.end - 1);
       }
+    }
 }
 
 std::vector<CallList> Emitter::finish(std::size_t reserved, Memory& memory) {

@@ -19,12 +19,12 @@ class Emitter {
   /// if nobody reads it later.
   void call(int kernel, const std::vector<View>& operands, const char* name, unsigned in_place = 0);
 
-  /// The node that the calls to come belong to.
-  int node = -1;
+  /// The node that the calls to come belong to, and where that has a body, the node of the body.
+  int node = -1, inside = -1;
 
   /// The calls to come are a list of their own; returns its number.
   int begin_list();
-  /// The lists between these two are run in turns, in any number.
+  /// The lists between these two are run in turns, in any number. A loop may stand in another.
   void begin_loop();
   void end_loop();
 
@@ -39,10 +39,11 @@ class Emitter {
     std::size_t bytes;
     int first = -1, last = -1;
     int same_as = -1;  // shares its memory with another buffer
-    int loop = -1;     // whose single turn it is for
+    int loop = -1;     // the innermost whose single turn it is for
   };
   struct Loop {
     int begin, end;  // calls
+    int outer;       // the loop it stands in, or -1
   };
   struct Pending {
     Call call;
@@ -53,13 +54,14 @@ class Emitter {
   int root(int buffer) const;
   void merge_in_place();
   void keep_through_loops();
+  bool is_within(int loop, int outer) const;
 
   std::vector<Buffer> buffers_;
   std::vector<Pending> calls_;
   std::vector<Operand> operands_;
   std::vector<int> operand_buffers_;  // by operand; -1 where it is no buffer
   std::vector<Loop> loops_;
-  bool in_loop_ = false;
+  int loop_ = -1;           // the innermost that is open
   std::vector<int> lists_;  // first call of each
 };
 

@@ -48,12 +48,26 @@ class Builder {
     for (std::size_t i = 0; i < s_.states.size(); ++i) p_.state_base.push_back(next++);
     for (int id = 0; id < g_.size(); ++id)
       if (g_[id].op == Op::constant) {
-        p_.constants.push_back(g_[id].value);
         constants_.push_back(id);
-        p_.constant_base.push_back(next++);
+        add_constant(g_[id].value, next);
       }
+    for (int id = 0; id < g_.size(); ++id)
+      if (g_[id].attrs.body) number_constants_of(*g_[id].attrs.body, next);
     for (std::size_t i = 0; i < g_.outputs.size(); ++i) p_.output_base.push_back(next++);
     p_.bases = next;
+  }
+
+  int add_constant(const std::shared_ptr<const Array>& value, int& next) {
+    p_.constants.push_back(value);
+    p_.constant_base.push_back(next);
+    return next++;
+  }
+
+  void number_constants_of(const ir::Graph& body, int& next) {
+    for (int id = 0; id < body.size(); ++id)
+      if (body[id].op == Op::constant && !h_.constants.contains(body[id].value.get()))
+        h_.constants[body[id].value.get()] = add_constant(body[id].value, next);
+    if (h_.zero < 0) h_.zero = add_constant(std::make_shared<const Array>(Array::zeros({1}, DType::f64)), next);
   }
 
   void place_leaves() {

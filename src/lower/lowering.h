@@ -17,6 +17,17 @@ struct Homes {
   std::int64_t lane_bytes = 0;                        // from one lane's parts to the next lane's
   std::vector<std::unordered_map<int, View>> shared;  // [phase]: values each lane computes for itself
   std::unordered_map<int, std::vector<int>> further;  // by node with several results: the nodes of its further ones
+  // For the bodies of scans: constants by their values, and zeros to be repeated.
+  std::unordered_map<const Array*, int> constants;
+  int zero = -1;
+};
+
+/// Of the body of a scan: where its inputs stand and its outputs go, as views that move on from turn to turn.
+struct Given {
+  int scan = -1;                                 // node of the graph round it
+  std::unordered_map<int, View> values;          // rows, by input of the body
+  std::unordered_map<int, Destination> results;  // by node of the body
+  std::vector<int> copied;                       // nodes of the body that are read once more after the last member
 };
 
 /// A list of the emitter's, to be run from this row of the strip on.
@@ -46,6 +57,13 @@ class Lowering {
 
   /// Emits the lists of calls, and says in which order they make up a strip.
   std::vector<Turn> run();
+  /// The same for the body of a scan.
+  std::vector<Turn> run_inside(Given given);
+  /// A node's rows, or the whole of it, once it is there.
+  View made(int id) {
+    const auto& place = schedule_.place[static_cast<std::size_t>(id)];
+    return place.cut.is_along() ? strip(id, place.cut) : whole(id);
+  }
 
  private:
   using Node = ir::Node;
@@ -78,10 +96,12 @@ class Lowering {
   View dense(View v);
   bool in_this_region(int id) const;
   /// Has this lane's part of a total been begun by an earlier strip, or by the total it is added to?
+  bool accumulates(int id, plan::Cut cut) const;
   bool adds_to_total(int id) const { return !first_ || schedule_.place[static_cast<std::size_t>(id)].into >= 0; }
 
   void lower(int id, plan::Cut cut);
   void lower_lane_sum(int id, plan::Cut cut);
+  std::vector<Turn> lower_scan(int id, plan::Cut cut);
 
   const plan::Schedule& schedule_;
   const ir::Graph& graph_;
@@ -101,6 +121,8 @@ class Lowering {
   std::unordered_map<int, View> outer_;    // strips made before, and those that outlast the block
   std::unordered_map<int, int> last_use_;  // by node: the last member that reads it
   int block_end_ = 0;                      // first member behind the block
+
+  Given given_;  // where it is a body
 };
 
 }  // namespace wr::lower

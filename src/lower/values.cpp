@@ -43,6 +43,8 @@ View Lowering::strip(int id, Cut cut) {
   if (in_this_region(id) && schedule_.place[static_cast<std::size_t>(id)].cut == cut) {
     if (auto it = local_.find(id); it != local_.end()) return it->second;
     if (auto it = outer_.find(id); it != outer_.end()) return local_[id] = block_of(it->second, cut);
+    if (auto it = given_.results.find(id); it != given_.results.end())
+      return in_block_ ? block_of(it->second.view, cut) : it->second.view;
     const Node& n = graph_[id];
     if (ir::is_view(n.op)) {
       return local_[id] = through(n, operand(id, 0, cut), cut);
@@ -75,6 +77,8 @@ View Lowering::through(const Node& n, const View& v, std::optional<Cut> cut) {
 View Lowering::destination(int id, Cut cut) {
   const Node& n = graph_[id];
   if (!region_) return homes_.shared[static_cast<std::size_t>(phase_)].at(id);
+  if (auto it = given_.results.find(id); it != given_.results.end())
+    return in_block_ && !cut.is_total() ? block_of(it->second.view, cut) : it->second.view;
   if (cut.is_total()) return homes_.partial[static_cast<std::size_t>(id)];
   if (const View& v = homes_.whole[static_cast<std::size_t>(id)]; v.base >= 0)
     return cut.is_once() ? v : rows_of(v, cut);
@@ -88,7 +92,7 @@ Destination Lowering::further_destination(int id, int number, Cut cut) {
       if (graph_[result].attrs.ints[0] == number && schedule_.place[static_cast<std::size_t>(result)].phase >= 0) {
         const Cut own = schedule_.place[static_cast<std::size_t>(result)].cut;
         local_[result] = destination(result, own);
-        return {local_[result], own.is_total() && adds_to_total(result)};
+        return {local_[result], accumulates(result, own)};
       }
   // Nobody needs it, but the kernel writes it.
   const Spec spec = ir::spec_of_result(graph_, id, number);
@@ -118,10 +122,16 @@ void Lowering::lower(int id, Cut cut) {
   Work work{graph_, id, cut, {}, {}};
   for (std::size_t k = 0; k < n.inputs.size(); ++k) work.in.push_back(operand(id, static_cast<int>(k), cut));
   local_[id] = destination(id, cut);
-  work.out.push_back({local_[id], cut.is_total() && adds_to_total(id)});
+  work.out.push_back({local_[id], accumulates(id, cut)});
   if (const ir::FurtherResults* further = ir::definition(n.op).further)
-    for (int number = 1; number <= further->count; ++number) work.out.push_back(further_destination(id, number, cut));
+    for (int number = 1; number <= further->of(n.attrs); ++number)
+      work.out.push_back(further_destination(id, number, cut));
   kernels_.make(work, emit_);
+}
+
+bool Lowering::accumulates(int id, Cut cut) const {
+  if (const auto it = given_.results.find(id); it != given_.results.end() && it->second.accumulate) return true;
+  return cut.is_total() && adds_to_total(id);
 }
 
 /// The parts that the lanes of the total's region have made.

@@ -12,7 +12,7 @@ Tensor custom_gradient(const Tensor& value, const std::vector<Tensor>& arguments
   if (!rule) fail(where, "custom_gradient: the rule is empty");
   std::vector<Tensor> operands{value};
   operands.insert(operands.end(), arguments.begin(), arguments.end());
-  auto& rules = value.graph()->gradient_rules;
+  auto& rules = value.graph()->root().gradient_rules;
   rules.push_back(std::move(rule));
   return ir::apply(Op::custom_gradient, operands, {{std::ssize(rules) - 1}, {}, {}}, where);
 }
@@ -96,7 +96,7 @@ AxisMap custom_axes(const Spec& out, std::span<const Spec> in, const Attrs& attr
 }
 
 std::vector<Tensor> gradient_of_custom(const Gradient& of) {
-  const auto& rules = of.g.graph()->gradient_rules;
+  const auto& rules = of.g.graph()->root().gradient_rules;
   const auto number = static_cast<std::size_t>(of.attrs.ints[0]);
   if (number >= rules.size()) refuse("custom_gradient: the rule is not part of this graph");
   const GradientRule rule = rules[number];  // a copy: it may add rules

@@ -34,6 +34,7 @@ std::span<const OpDef> row_ops();
 std::span<const OpDef> attention_ops();
 std::span<const OpDef> random_ops();
 std::span<const OpDef> control_ops();
+std::span<const OpDef> scan_ops();
 
 /// Throws the rest of the message; the graph puts the caller's line and the op's name before it.
 [[noreturn]] inline void refuse(const std::string& message) { throw Error(message); }

@@ -364,6 +364,8 @@ Elements evaluate_op(const Call& call) {
     case Op::attention:
     case Op::attention_grad:
       return evaluate_attention(call);
+    case Op::scan:
+      return evaluate_scan(call);
     default:
       fail(call.node.where, "the interpreter cannot evaluate " + std::string(definition(op).name));
   }
@@ -375,6 +377,17 @@ class Interpreter {
  public:
   Interpreter(const Graph& graph, const std::vector<Array>& inputs, Rounding rounding)
       : graph_(graph), inputs_(inputs), rounding_(rounding) {}
+
+  /// Of elements that are there already.
+  std::vector<Elements> run_on(const std::vector<const Elements*>& inputs) {
+    for (int id = 0; id < graph_.size(); ++id) {
+      const Node& node = graph_[id];
+      values_.push_back(node.op == Op::input ? *inputs[static_cast<std::size_t>(node.attrs.ints[0])] : value_of(node));
+    }
+    std::vector<Elements> outputs;
+    for (int id : graph_.outputs) outputs.push_back(values_[static_cast<std::size_t>(id)]);
+    return outputs;
+  }
 
   Interpretation run() {
     if (inputs_.size() != graph_.inputs.size())
@@ -402,7 +415,7 @@ class Interpreter {
         // A further result: its op once more, with the same operands.
         const bool further = node.op == Op::result;
         const Node& op = further ? graph_[node.inputs[0]] : node;
-        Call call{op, {}, {}, node.spec, further ? static_cast<int>(node.attrs.ints[0]) : 0};
+        Call call{op, {}, {}, node.spec, further ? static_cast<int>(node.attrs.ints[0]) : 0, rounding_};
         for (int input : op.inputs) {
           call.specs.push_back(graph_[input].spec);
           call.in.push_back(&values_[static_cast<std::size_t>(input)]);
@@ -436,6 +449,10 @@ class Interpreter {
 
 Interpretation interpret(const Graph& graph, const std::vector<Array>& inputs, Rounding rounding) {
   return Interpreter(graph, inputs, rounding).run();
+}
+
+std::vector<Elements> evaluate_body(const Graph& body, const std::vector<const Elements*>& inputs, Rounding rounding) {
+  return Interpreter(body, {}, rounding).run_on(inputs);
 }
 
 Array evaluate(const Graph& graph, const Node& node) {

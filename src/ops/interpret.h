@@ -33,6 +33,7 @@ struct Call {
   std::vector<const Elements*> in;
   Spec spec = node.spec;
   int result = 0;
+  Rounding rounding = Rounding::each_node;  // of what stands inside a body
 
   const Spec& out() const { return spec; }
   const Shape& shape(std::size_t operand) const { return specs[operand].shape; }
@@ -46,6 +47,10 @@ Elements evaluate_gates(const Call& call);      // gates ... neighbours_sum
 Elements evaluate_recurrent(const Call& call);  // lstm ... gru_grad
 Elements evaluate_rows(const Call& call);       // the rows of rows.def
 Elements evaluate_attention(const Call& call);
+Elements evaluate_scan(const Call& call);
+
+/// The outputs of a scan's body, of the elements of its inputs.
+std::vector<Elements> evaluate_body(const Graph& body, const std::vector<const Elements*>& inputs, Rounding rounding);
 
 /// Calls f(index) for every index of the shape, in row-major order.
 template <class F>

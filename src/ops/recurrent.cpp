@@ -81,7 +81,7 @@ void expect_flags(std::span<const Spec> in, const Attrs& attrs, std::size_t flag
 
 /// Leaving a part out without a word would give wrong numbers.
 [[noreturn]] std::vector<Tensor> no_second_gradient(const Gradient&) {
-  refuse("lstm and gru can be differentiated once, not twice; write the net's moments with repeat() for that");
+  refuse("lstm and gru can be differentiated once, not twice; write the net's cell as the body of scan() for that");
 }
 
 /// Every operand and every result that has a batch has it as axis 0; all else is needed whole.

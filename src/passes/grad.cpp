@@ -86,7 +86,8 @@ class Backward {
   /// A further result's gradient is for the op that makes it, which comes before all its results.
   void collect(const Node& result, const Tensor& g) {
     std::vector<Tensor>& of = further_[result.inputs[0]];
-    of.resize(static_cast<std::size_t>(ir::definition((*graph_)[result.inputs[0]].op).further->count));
+    const Node& maker = (*graph_)[result.inputs[0]];
+    of.resize(static_cast<std::size_t>(ir::definition(maker.op).further->of(maker.attrs)));
     of[static_cast<std::size_t>(result.attrs.ints[0]) - 1] = g;
   }
 

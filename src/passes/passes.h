@@ -27,6 +27,10 @@ std::shared_ptr<ir::Graph> contract(const ir::Graph& graph);
 std::shared_ptr<ir::Graph> fuse(const ir::Graph& graph);
 /// Ops on rows and attention become the compositions that they stand for: for tests, and for WINDROW_FUSE=0.
 std::shared_ptr<ir::Graph> spell_out(const ir::Graph& graph);
+/// What nobody reads of a scan's results is not computed, or not kept.
+std::shared_ptr<ir::Graph> trim_scans(const ir::Graph& graph);
+/// Scans become as many copies of their bodies as they have steps: inside the body of another, and for tests.
+std::shared_ptr<ir::Graph> write_out_scans(const ir::Graph& graph);
 /// Drops what no output and no update needs; inputs stay.
 std::shared_ptr<ir::Graph> dce(const ir::Graph& graph);
 
@@ -34,6 +38,9 @@ std::shared_ptr<ir::Graph> dce(const ir::Graph& graph);
 enum class Fuse : bool { no = false, yes = true };
 /// no where the environment says WINDROW_FUSE=0.
 Fuse fuse_by_environment();
+
+/// Everything, for the bodies of scans.
+std::shared_ptr<ir::Graph> optimise_bodies(std::shared_ptr<ir::Graph> graph, Fuse fused);
 
 /// All of them. What plan/ expects.
 std::shared_ptr<ir::Graph> optimise(const ir::Graph& graph, Fuse fused = fuse_by_environment());

@@ -46,7 +46,8 @@ Fuse fuse_by_environment() {
 }
 
 std::shared_ptr<Graph> optimise(const Graph& graph, Fuse fused) {
-  auto current = verified("dce", dce(graph));
+  auto current = verified("trim_scans", trim_scans(graph));
+  current = verified("optimise_bodies", optimise_bodies(std::move(current), fused));
   if (fused == Fuse::no) current = verified("dce", dce(*verified("spell_out", spell_out(*current))));
   current = simplify_until_stable(std::move(current));
   current = verified("dce", dce(*verified("join_pads", join_pads(*current))));

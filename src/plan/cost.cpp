@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ir/attributes.h"
+
 namespace wr::plan {
 namespace {
 
@@ -47,7 +49,7 @@ RegionCost::RegionCost(const Schedule& s, const Region& region, const Machine& m
   // near enough what they need.
   const bool large_rows = made_row_ > 0.1 * static_cast<double>(machine.l2);
   if (in_place_ == calls_) return;  // nothing stands in the strips
-  live_row_ = most_rows_ > 0 || large_rows || only_sweeps() ? live_bytes(s, region) : made_row_;
+  live_row_ = (most_rows_ > 0 || large_rows || only_sweeps() ? live_bytes(s, region) : made_row_) + body_row_;
 }
 
 void RegionCost::add(const Schedule& s, const Region& region, const Member& m) {
@@ -67,7 +69,9 @@ void RegionCost::add(const Schedule& s, const Region& region, const Member& m) {
   }
   const ir::Traits& traits = ir::definition(n.op).traits;
   const bool product = traits.arithmetic;
-  if (product) {
+  if (n.attrs.body) {
+    add_body(g, m.node, extent);
+  } else if (product) {
     rows_together_ = std::max(rows_together_, traits.rows_together);
     most_rows_ = std::max(most_rows_, traits.most_rows);
     wide_ = n.spec.dtype == DType::f64 ? machine_.gflops_f32 / machine_.gflops_f64 : 1;
@@ -83,6 +87,7 @@ void RegionCost::add(const Schedule& s, const Region& region, const Member& m) {
     const std::optional<Cut> cut = cut_of_operand(g, m.node, static_cast<int>(k), m.cut);
     if (!cut) {
       if (product) add_weight(g, source);
+      if (n.attrs.body) again_bytes_ += bytes_of(g, in) * static_cast<double>(ir::ScanForm::of(n.attrs).steps - 1);
       continue;
     }
     if (!product) sweep_row_ += bytes_of(g, in) / extent;
@@ -90,6 +95,32 @@ void RegionCost::add(const Schedule& s, const Region& region, const Member& m) {
     const bool here = from.phase == place.phase && from.region == place.region;
     if (!here) add_far(g, in, *cut, extent);
   }
+}
+
+/// A body's work is done at every moment; what it makes is needed until the moment's end, and made again.
+void RegionCost::add_body(const ir::Graph& g, int id, double extent) {
+  const ir::Graph& body = *g[id].attrs.body;
+  const auto steps = static_cast<double>(ir::ScanForm::of(g[id].attrs).steps);
+  double made = 0;
+  for (int inside = 0; inside < body.size(); ++inside) {
+    const Node& n = body[inside];
+    if (ir::is_leaf(n.op) || ir::is_view(n.op) || n.op == Op::result) continue;
+    const ir::Traits& traits = ir::definition(n.op).traits;
+    calls_ += steps;
+    made += bytes_of(body, inside);
+    if (traits.arithmetic) {
+      rows_together_ = std::max(rows_together_, traits.rows_together);
+      most_rows_ = std::max(most_rows_, traits.most_rows);
+      wide_ = n.spec.dtype == DType::f64 ? machine_.gflops_f32 / machine_.gflops_f64 : 1;
+      flops_row_ += steps * wide_ * flops(body, inside) / extent;
+      continue;
+    }
+    double bytes = bytes_of(body, inside);
+    for (int in : n.inputs) bytes += bytes_of(body, in);
+    sweep_row_ += steps * bytes / extent;
+    if (traits.heavy) heavy_ns_row_ += steps * machine_.exp_ns * static_cast<double>(n.spec.shape.count()) / extent;
+  }
+  body_row_ += made / extent;
 }
 
 void RegionCost::add_far(const ir::Graph& g, int id, Cut cut, double extent) {
@@ -141,7 +172,7 @@ double RegionCost::ns(double rows, double strip) const {
     const double rows_a_row = std::max(1.0, flops_row_ / std::max(1.0, 2 * weights_));
     ns += rows * flops_row_ / m.gflops_f32 * (1 + m.product_ramp / (strip * rows_a_row));
   }
-  ns += strips * weight_bytes_ * m.ns_byte(live + weight_bytes_, lanes_);
+  ns += strips * (weight_bytes_ + again_bytes_) * m.ns_byte(live + weight_bytes_, lanes_);
   for (const Far& f : far_) {
     const bool together = f.inner_bytes < 0 || strip >= extent_;  // all rows in one strip: nothing is left out between
     const double run = together ? strip * f.row_bytes : strip * f.inner_bytes;

@@ -35,6 +35,7 @@ class RegionCost {
   };
 
   void add(const Schedule& schedule, const Region& region, const Member& member);
+  void add_body(const ir::Graph& graph, int node, double extent);
   void add_far(const ir::Graph& graph, int node, Cut cut, double extent);
   void add_weight(const ir::Graph& graph, int node);
   double live_bytes(const Schedule& schedule, const Region& region) const;
@@ -49,6 +50,8 @@ class RegionCost {
   double wide_ = 1;          // f64 products
   double weight_bytes_ = 0;  // whole operands read again by every strip, and totals
   double weights_ = 0;       // their elements
+  double again_bytes_ = 0;   // of them, and of the bodies of scans: read again at every later moment
+  double body_row_ = 0;      // bytes made in the bodies of scans
   double calls_ = 0;         // kernels a strip
   double in_place_ = 0;      // of them, those that walk over a table row by row and leave nothing for others
   double ends_ns_ = 0;       // after the last strip

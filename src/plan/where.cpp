@@ -87,7 +87,7 @@ void Where::settle_result(int id) {
 /// Can strips cut like this make all results of the node?
 bool Where::makes_all_results(int id, Cut cut) {
   const ir::FurtherResults* further = ir::definition(draft_.node(id).op).further;
-  for (int number = 1; further && number <= further->count; ++number)
+  for (int number = 1; further && number <= further->of(draft_.node(id).attrs); ++number)
     if (!cut_of_result(*draft_.graph, id, number, cut)) return false;
   return true;
 }

@@ -1,6 +1,7 @@
 // How much work a node is: what the planner's choices rest on.
 #include <algorithm>
 
+#include "ir/attributes.h"
 #include "plan/schedule.h"
 
 namespace wr::plan {
@@ -16,6 +17,11 @@ double bytes_of(const ir::Graph& g, int id) {
 double work_ns(const ir::Graph& graph, int id, const Machine& machine) {
   const ir::Node& node = graph[id];
   if (ir::is_leaf(node.op) || ir::is_view(node.op) || node.op == Op::result) return 0;
+  if (node.attrs.body) {
+    double ns = 0;
+    for (int inside = 0; inside < node.attrs.body->size(); ++inside) ns += work_ns(*node.attrs.body, inside, machine);
+    return ns * static_cast<double>(ir::ScanForm::of(node.attrs).steps);
+  }
   double bytes = bytes_of(graph, id), elements = static_cast<double>(node.spec.shape.count());
   for (int in : node.inputs) {
     bytes += bytes_of(graph, in);

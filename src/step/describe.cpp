@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/attributes.h"
 #include "step/inside.h"
 
 namespace wr {
@@ -64,7 +65,32 @@ std::string node_text(const Step::Inside& step, int id, const std::string& remar
                      n.gradient ? ")" : "");
 }
 
+/// What a value in the body of a scan is called: what is carried, one moment of a sequence, what is the same in all.
+std::string name_inside(const ir::Graph& g, const ir::Node& scan, int id) {
+  const ir::Graph& body = *scan.attrs.body;
+  if (ir::is_view(body[id].op)) return name_inside(g, scan, body[id].inputs[0]);
+  if (body[id].op != ir::Op::input) return name_of(body, id);
+  const auto k = body[id].attrs.ints[0];
+  const ir::ScanForm form = ir::ScanForm::of(scan.attrs);
+  if (k < form.carries) return fmt::format("carry{}", k);
+  return name_of(g, scan.inputs[static_cast<std::size_t>(k)]) + (k < form.carries + form.sequences ? "[t]" : "");
+}
+
+/// A call in the body of a scan.
+std::string inside_text(const Step::Inside& step, const lower::Call& i) {
+  const ir::Node& scan = (*step.schedule.graph)[i.node];
+  const ir::Node& n = (*scan.attrs.body)[i.inside];
+  const std::string op(ir::definition(n.op).name);
+  std::string operands;
+  for (int in : n.inputs) operands += (operands.empty() ? "" : ", ") + name_inside(*step.schedule.graph, scan, in);
+  const std::string line = fmt::format("      {:<12} %{}{} = {}({}){}", op, i.inside, to_string(n.spec.shape), op,
+                                       operands, op == i.name ? "" : std::string("  [") + i.name + "]");
+  return fmt::format("{:<100} {}{}{}\n", line, n.gradient ? "(gradient of " : "", to_string(n.where),
+                     n.gradient ? ")" : "");
+}
+
 std::string call_text(const Step::Inside& step, const lower::Call& i) {
+  if (i.inside >= 0) return inside_text(step, i);
   const auto& op = ir::definition((*step.schedule.graph)[i.node].op).name;
   std::string text = node_text(step, i.node, op == i.name ? "" : std::string("  [") + i.name + "]");
   if (!ir::definition((*step.schedule.graph)[i.node].op).further || std::string_view(i.name) == "copy") return text;
@@ -94,16 +120,22 @@ double region_flops(const ir::Graph& g, const Region& r) {
   return sum;
 }
 
+struct ShownCode {
+  const lower::Code* code;
+  std::int64_t turns;  // of the loop it is in
+};
+
 /// The codes that make up a region's first strip, each once and none that differs only in its number of rows.
-std::vector<const lower::Code*> codes_of(const lower::Program& program, std::size_t phase, int region) {
-  std::vector<const lower::Code*> found;
-  std::set<int> nodes;
+std::vector<ShownCode> codes_of(const lower::Program& program, std::size_t phase, int region) {
+  std::vector<ShownCode> found;
+  std::set<std::pair<int, int>> nodes;
   for (const auto& lane : program.pieces[phase])
-    for (const auto& piece : lane) {
-      const auto& code = program.codes[static_cast<std::size_t>(piece.code)];
-      if (code.region != region || code.calls.empty() || !nodes.insert(code.calls[0].node).second) continue;
-      found.push_back(&code);
-    }
+    for (std::size_t i = 0; i < lane.size(); i += static_cast<std::size_t>(lane[i].span))
+      for (std::size_t k = i; k < i + static_cast<std::size_t>(lane[i].span); ++k) {
+        const auto& code = program.codes[static_cast<std::size_t>(lane[k].code)];
+        if (code.region != region || code.calls.empty()) continue;
+        if (nodes.emplace(code.calls[0].node, code.calls[0].inside).second) found.push_back({&code, lane[i].turns});
+      }
   return found;
 }
 
@@ -113,11 +145,13 @@ std::string calls_text(const Step::Inside& step, const lower::Code& code) {
   return text;
 }
 
-std::string region_text(const Step::Inside& step, const std::vector<const lower::Code*>& codes) {
+std::string region_text(const Step::Inside& step, const std::vector<ShownCode>& codes) {
   std::string text;
-  for (const auto* code : codes)
-    text += codes.size() == 1 ? calls_text(step, *code)
-                              : fmt::format("   {} at a time\n", code->rows) + calls_text(step, *code);
+  for (const auto& [code, turns] : codes) {
+    const std::string times = turns > 1 ? fmt::format(", {} times over", turns) : "";
+    if (codes.size() > 1) text += fmt::format("   {} at a time{}\n", code->rows, times);
+    text += calls_text(step, *code);
+  }
   return text;
 }
 
@@ -140,7 +174,8 @@ std::string describe(const Step::Inside& step) {
   text += fmt::format("planned for {}: {}, estimated {:.3g} us\n", s.machine, s.form, s.estimate_ns / 1e3);
   for (std::size_t p = 0; p < s.phases.size(); ++p) {
     text += fmt::format("phase {}\n", p);
-    for (const auto* code : codes_of(program, p, -1)) text += "  each lane for itself\n" + calls_text(step, *code);
+    for (const auto& shown : codes_of(program, p, -1))
+      text += "  each lane for itself\n" + calls_text(step, *shown.code);
     for (std::size_t r = 0; r < s.phases[p].regions.size(); ++r) {
       const Region& region = s.phases[p].regions[r];
       text += fmt::format("  region {}  {}; {}\n", r, strips_text(region), count_text(region_flops(g, region), "FLOP"));

@@ -126,12 +126,19 @@ class Assembly {
     return rows;
   }
 
+  /// The graph and the node of a call: those of a body where it stands in one.
+  std::pair<const ir::Graph&, int> made_by(const Call& call) const {
+    if (call.inside >= 0) return {*graph_[call.node].attrs.body, call.inside};
+    return {graph_, call.node};
+  }
+
   /// The kernel a call belongs to: the same node, the same kernel, the same place among the node's calls.
   int kernel_of(int phase, int region, const Call& call, int occurrence) {
-    const auto key = std::tuple(phase, region, call.node, std::string(call.name), occurrence);
+    const auto key = std::tuple(phase, region, call.node, call.inside, std::string(call.name), occurrence);
     const auto [it, fresh] = index_.emplace(key, static_cast<int>(p_.kernels.size()));
     if (!fresh) return it->second;
-    const ir::Node& n = graph_[call.node];
+    const auto [graph, node] = made_by(call);
+    const ir::Node& n = graph[node];
     Profile::Kernel k;
     k.op = std::string(ir::definition(n.op).name);
     k.detail = (n.op == ir::Op::einsum ? n.attrs.text + " " : "") + to_string(n.spec.shape);
@@ -143,7 +150,7 @@ class Assembly {
     k.region = region;
     p_.kernels.push_back(std::move(k));
     touched_.push_back({0, std::vector<double>(p_.roof.levels.size(), 0)});
-    nodes_.push_back(call.node);
+    nodes_.push_back(&n);
     sums_.emplace_back();
     return it->second;
   }
@@ -151,8 +158,9 @@ class Assembly {
   /// Kernels of a code's instrs, in order.
   std::vector<int> kernels_of(int phase, const lower::Code& code) {
     std::vector<int> list;
-    std::map<std::pair<int, std::string>, int> seen;
-    for (const Call& c : code.calls) list.push_back(kernel_of(phase, code.region, c, seen[{c.node, c.name}]++));
+    std::map<std::tuple<int, int, std::string>, int> seen;
+    for (const Call& c : code.calls)
+      list.push_back(kernel_of(phase, code.region, c, seen[{c.node, c.inside, c.name}]++));
     return list;
   }
 
@@ -195,21 +203,24 @@ class Assembly {
       add_bytes(k, near, static_cast<double>(cost.scratch_bytes), count);
       add_bytes(k, again, static_cast<double>(cost.whole_bytes), count);
       add_bytes(k, far, static_cast<double>(cost.strip_bytes), count);
-      if (is_main(code, i)) add_flops(k, code.calls[i].node, code, count);
+      if (is_main(code, i)) add_flops(k, code.calls[i], code, count);
     }
   }
 
   /// Of several calls for one node, the arithmetic is the last one's that is no copy.
   static bool is_main(const lower::Code& code, std::size_t i) {
     const bool copy = std::string_view(code.calls[i].name) == "copy";
-    for (std::size_t j = i + 1; j < code.calls.size() && code.calls[j].node == code.calls[i].node; ++j)
+    const auto together = [&](std::size_t j) {
+      return code.calls[j].node == code.calls[i].node && code.calls[j].inside == code.calls[i].inside;
+    };
+    for (std::size_t j = i + 1; j < code.calls.size() && together(j); ++j)
       if (copy || std::string_view(code.calls[j].name) != "copy") return false;
-    for (std::size_t j = i; copy && j-- > 0 && code.calls[j].node == code.calls[i].node;)
+    for (std::size_t j = i; copy && j-- > 0 && together(j);)
       if (std::string_view(code.calls[j].name) != "copy") return false;
     return true;
   }
 
-  void add_flops(int k, int node, const lower::Code& code, int count) {
+  void add_flops(int k, const Call& call, const lower::Code& code, int count) {
     Profile::Kernel& kernel = p_.kernels[static_cast<std::size_t>(k)];
     double part = 1;
     if (code.region >= 0) {
@@ -217,10 +228,12 @@ class Assembly {
           schedule_.phases[static_cast<std::size_t>(kernel.phase)].regions[static_cast<std::size_t>(code.region)];
       part = static_cast<double>(code.rows) / static_cast<double>(std::max<std::int64_t>(region.extent, 1));
     }
-    const double flops = plan::flops(graph_, node) * part * count;
+    const auto [graph, node] = made_by(call);
+    // Copies round a loop do none of its arithmetic.
+    const double flops = graph[node].attrs.body ? 0 : plan::flops(graph, node) * part * count;
     kernel.flops += flops;
     touched_[static_cast<std::size_t>(k)].flops +=
-        flops * (ir::definition(graph_[node].op).traits.heavy ? kTranscendental : 1);
+        flops * (ir::definition(graph[node].op).traits.heavy ? kTranscendental : 1);
   }
 
   void add_bytes(int k, std::size_t level, double bytes, int count) {
@@ -249,7 +262,7 @@ class Assembly {
   void limit_kernels() {
     for (std::size_t i = 0; i < p_.kernels.size(); ++i) {
       Profile::Kernel& k = p_.kernels[i];
-      const Limit limit = limit_of(touched_[i], p_.roof, graph_[nodes_[i]].spec.dtype == DType::f64);
+      const Limit limit = limit_of(touched_[i], p_.roof, nodes_[i]->spec.dtype == DType::f64);
       k.roof_us = limit.us;
       k.bound = k.mean_us < kShortCall_us && k.of_roof() < 0.5 ? "overhead" : limit.bound;
     }
@@ -396,9 +409,9 @@ class Assembly {
   Recorder& record_;
   const double us_per_tick_;
   Profile p_;
-  std::map<std::tuple<int, int, int, std::string, int>, int> index_;
+  std::map<std::tuple<int, int, int, int, std::string, int>, int> index_;
   std::vector<Touched> touched_;           // by kernel
-  std::vector<int> nodes_;                 // by kernel
+  std::vector<const ir::Node*> nodes_;     // by kernel
   std::vector<Recorder::Sum> sums_;        // by kernel
   std::vector<std::vector<int>> of_code_;  // kernels of a code's calls
   std::vector<int> of_commit_;

@@ -40,8 +40,7 @@ class Playground {
       executor.bind(program.state_base[i], detail::ArrayAccess::write_shared(own_.back()));
     }
     for (std::size_t i = 0; i < program.constants.size(); ++i)
-      executor.bind(program.constant_base[i],
-                    const_cast<void*>(detail::ArrayAccess::read(*program.constants[i])));
+      executor.bind(program.constant_base[i], const_cast<void*>(detail::ArrayAccess::read(*program.constants[i])));
     for (std::size_t i = 0; i < g.outputs.size(); ++i)
       executor.bind(program.output_base[i], zeros(g[g.outputs[i]].spec));
   }

@@ -152,14 +152,13 @@ struct Making {
 
 class Kernels final : public lower::Kernels {
  public:
-  explicit Kernels(std::shared_ptr<const ir::Graph> graph) : graph_(std::move(graph)) {}
-
   void make(const lower::Work& work, lower::Emitter& emit) override {
     std::vector<View> views;
     for (const lower::Destination& to : work.out) views.push_back(to.view);
     views.insert(views.end(), work.in.begin(), work.in.end());
-    add([making = Making{graph_, work}](void* const* ptr, std::int64_t row0) { making.run(ptr, row0); }, views,
-        ir::definition(work.node().op).name.data(), emit);
+    add([making = Making{work.graph.shared_from_this(), work}](void* const* ptr,
+                                                               std::int64_t row0) { making.run(ptr, row0); },
+        views, ir::definition(work.node().op).name.data(), emit);
   }
 
   void copy(const View& to, const View& from, lower::Emitter& emit) override {
@@ -175,7 +174,6 @@ class Kernels final : public lower::Kernels {
     kernels_.push_back(std::move(kernel));
   }
 
-  std::shared_ptr<const ir::Graph> graph_;
   std::vector<Kernel> kernels_;
 };
 
@@ -241,7 +239,7 @@ class Executor final : public backend::Executor {
 bool InterpretingBackend::can_run(const ir::Graph& graph, int node) const { return graph[node].op != Op::random; }
 
 std::unique_ptr<backend::Executor> InterpretingBackend::prepare(const plan::Schedule& schedule) const {
-  auto kernels = std::make_unique<Kernels>(schedule.graph);
+  auto kernels = std::make_unique<Kernels>();
   lower::Program program = lower::lower(schedule, *kernels);
   return std::make_unique<Executor>(std::move(program), std::move(kernels));
 }

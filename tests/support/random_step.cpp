@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "windrow/attention.h"
+#include "windrow/scan.h"
 
 namespace wr::test {
 namespace {
@@ -421,10 +422,46 @@ Tensor RandomStep::recomputed() {
   const Tensor x = any();
   const auto body = [](const Tensor& h) { return tanh(tanh(h * 1.1) * h) + h * 0.5; };
   if (draw(2)) return checkpoint(body, x);
+  if (draw(2)) return draw(2) ? rolled(x) : cell();
   const auto turn = [&](int i, const std::vector<Tensor>& c) {
     return std::vector<Tensor>{c[1], body(c[0]) * (0.5 + 0.1 * i)};
   };
   return repeat(2, turn, {x, tanh(x)}, draw(2) ? Recompute::yes : Recompute::no)[1];
+}
+
+/// Carried values of any shape that change places, and one that adds up.
+Tensor RandomStep::rolled(const Tensor& x) {
+  if (x.rank() == kMaxRank) return x;
+  const Tensor factor = any();
+  const auto step = [&](const std::vector<Tensor>& c, const std::vector<Tensor>& now) {
+    return Scan{{tanh(tanh(c[1] * 1.1) * c[1]) * 0.5, c[0], c[2] + 0.1 * mean(c[1])},
+                {c[1] * tanh(mean(factor)) + now[0]}};
+  };
+  const Tensor sequence = stack({x, x * 0.5, fit(factor, x.shape())}, 0);
+  const Scan made = scan(step, {x, tanh(x), mean(x)}, {sequence}, {.reverse = draw(2) != 0});
+  return tanh(made.carry[1] + sum(made.outputs[0], 0) * 0.2 + made.carry[2]);
+}
+
+/// A recurrent cell on the rows of the batch, whose weights are read twice.
+Tensor RandomStep::cell() {
+  const Tensor rows = tanh(fit(row_wise(), {batch_, width_})), w = 0.3 * tanh(fit(any(), {width_, width_}));
+  const int steps = 1 + draw(4);
+  std::vector<Tensor> moments;
+  for (int t = 0; t < steps; ++t) moments.push_back(rows * (1 - 0.2 * t));
+  const auto step = [&](const std::vector<Tensor>& c, const std::vector<Tensor>& now) {
+    const Tensor h = tanh(matmul(c[0], w) + now[0] + matmul(c[0] * now[0], w));
+    return Scan{{h, c[1] + mean(h * h)}, {h, sum(h, 0) * 0.1, mean(h, 1)}};
+  };
+  const int axis = draw(2);
+  const Scan made = scan(step, {rows, mean(w)}, {stack(moments, axis)}, {.axis = axis, .reverse = draw(2) != 0});
+  switch (draw(3)) {
+    case 0:
+      return made.carry[0] + made.carry[1];
+    case 1:
+      return tanh(made.outputs[0]);
+    default:
+      return made.carry[0] * 0.5 + mean(made.outputs[1]) + 0.1 * sum(made.outputs[2]);
+  }
 }
 
 /// Gradients go to the outputs, to plain updates of states, or to an optimiser.

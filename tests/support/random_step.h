@@ -58,6 +58,8 @@ class RandomStep {
   Tensor indexed();
   Tensor image();
   Tensor recomputed();
+  Tensor rolled(const Tensor& x);
+  Tensor cell();
   void update_states();
   void differentiate();
   std::vector<Tensor> outputs();
