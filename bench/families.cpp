@@ -227,6 +227,54 @@ Prepared both_ways(int threads, std::int64_t batch, std::int64_t hidden) {
                              2);
 }
 
+/// A cell as users write their own: a gated unit with a layer norm, by scan() or step by step.
+enum class Loop { scan, written_out };
+Prepared cell(const char* name, int threads, std::int64_t batch, std::int64_t hidden, std::int64_t steps,
+              Loop loop = Loop::scan) {
+  constexpr std::int64_t kIn = 32;
+  const nn::Dense in(kIn, 2 * hidden), last(hidden, 10);
+  const State u(random_normal({hidden, 2 * hidden}, 3, 0.08), "u");
+  const nn::LayerNorm norm(hidden);
+  const auto half = [&](const Tensor& x, int which) { return slice(x, 1, which * hidden, (which + 1) * hidden); };
+  const auto step = [&](const Tensor& h, const Tensor& x) {
+    const Tensor from = matmul(h, u), f = sigmoid(half(x, 0) + half(from, 0));
+    return h + f * (tanh(norm(half(x, 1) + f * half(from, 1))) - h);
+  };
+  const auto run = [&](const Tensor& x) {
+    const Tensor gates = in(x), start = full({batch, hidden}, 0);
+    if (loop == Loop::scan)
+      return scan(
+                 [&](const auto& carry, const auto& now) {
+                   return Scan{{step(carry[0], now[0])}, {}};
+                 },
+                 {start}, {gates}, {.axis = 1})
+          .carry[0];
+    const auto turn = [&](int t, const std::vector<Tensor>& carry) {
+      return std::vector<Tensor>{step(carry[0], squeeze(slice(gates, 1, t, t + 1), 1))};
+    };
+    return repeat(static_cast<int>(steps), turn, {start})[0];
+  };
+  optim::Adam adam;
+  return prepared(
+      threads, case_name(name, hidden, batch), {random_normal({batch, steps, kIn}, 1), random_integers({batch}, 10, 2)},
+      2e-3,
+      [&](const Tensor& x, const Tensor& y) {
+        const Tensor loss = loss::cross_entropy(last(run(x)), y);
+        adam.minimize(loss, joined({{u}, in.parameters(), norm.parameters(), last.parameters()}));
+        return loss;
+      },
+      f32(batch, steps, kIn), i32(batch));
+}
+Prepared cell_100(int threads, std::int64_t batch, std::int64_t hidden) {
+  return cell("cell_step", threads, batch, hidden, 100);
+}
+Prepared cell_1000(int threads, std::int64_t batch, std::int64_t hidden) {
+  return cell("long_cell_step", threads, batch, hidden, 1000);
+}
+Prepared cell_written_out(int threads, std::int64_t batch, std::int64_t hidden) {
+  return cell("unrolled_cell_step", threads, batch, hidden, 100, Loop::written_out);
+}
+
 /// Clipped surrogate, value loss, entropy; gradients clipped by norm.
 Prepared ppo(int threads, std::int64_t batch, std::int64_t width) {
   constexpr std::int64_t kState = 17, kActions = 6;
@@ -373,6 +421,9 @@ std::vector<Family> model_families() {
           {"lstm_step", "50 steps, Adam", lstm, 32, 128},
           {"gru_step", "50 steps, Adam", gru, 32, 128},
           {"bilstm_step", "two layers in both directions, 50 steps, Adam", both_ways, 32, 64},
+          {"cell_step", "a gated unit of one's own by scan, 100 steps, Adam", cell_100, 32, 128},
+          {"long_cell_step", "the same, 1000 steps", cell_1000, 32, 128},
+          {"unrolled_cell_step", "the same, 100 steps one after the other", cell_written_out, 32, 128},
           {"ppo_step", "clipped surrogate, value, entropy, norm clipped, Adam", ppo, 64, 256},
           {"sac_step", "two critics, actor, targets, two Adams", sac, 256, 256},
           {"wgan_step", "critic with gradient penalty, Adam", wgan, 64, 256},

@@ -231,11 +231,19 @@ def gru_cell(p, state, x):
     return ((1 - z) * jnp.tanh(xn + jax.nn.sigmoid(xr + hr) * hn) + z * h,)
 
 
-def recurrent(cell, gates, states):
+def gated_cell(p, state, x):
+    (h,) = state
+    f_x, n_x = jnp.split(x, 2, 1)
+    f_h, n_h = jnp.split(h @ p["u"], 2, 1)
+    f = jax.nn.sigmoid(f_x + f_h)
+    return (h + f * (jnp.tanh(layer_norm(p["norm"], n_x + f * n_h)) - h),)
+
+
+def recurrent(cell, gates, states, steps=50):
     """The products with the inputs are one for all steps, as in any fast implementation."""
     def make(hidden, batch):
         p = {"w": dense(32, gates * hidden), "u": normal(hidden, gates * hidden) / np.sqrt(hidden),
-             "bu": jnp.zeros(gates * hidden), "last": dense(hidden, 10)}
+             "bu": jnp.zeros(gates * hidden), "last": dense(hidden, 10), "norm": norm(hidden)}
 
         def loss(p, x, y):
             inputs = apply(p["w"], x).swapaxes(0, 1)
@@ -243,7 +251,7 @@ def recurrent(cell, gates, states):
             end, _ = jax.lax.scan(lambda s, x: (cell(p, s, x), None), start, inputs)
             return cross_entropy(apply(p["last"], end[0]), y)
 
-        return trained(p, loss, normal(batch, 50, 32), integers(10, batch))
+        return trained(p, loss, normal(batch, steps, 32), integers(10, batch))
 
     return make
 
@@ -331,6 +339,8 @@ def vae(width, batch):
 MODELS = {
     "recommender_step": (recommender, 10000), "wide_step": (wide, 2048), "autoencoder_step": (autoencoder, 512),
     "resnet_step": (resnet, 16), "gpt_step": (gpt, 128), "transformer_step": (transformer, 128),
+    "cell_step": (recurrent(gated_cell, 2, 1, 100), 128),
+    "long_cell_step": (recurrent(gated_cell, 2, 1, 1000), 128),
     "lstm_step": (recurrent(lstm_cell, 4, 2), 128), "gru_step": (recurrent(gru_cell, 3, 1), 128), "ppo_step": (ppo, 256),
     "sac_step": (sac, 256), "wgan_step": (wgan, 256), "vae_step": (vae, 400), "unet_step": (unet, 16),
 }

@@ -162,6 +162,30 @@ def recurrent(kind, layers=1, both=False):
     return make
 
 
+class GatedUnit(nn.Module):
+    def __init__(self, hidden):
+        super().__init__()
+        self.into, self.u, self.norm = nn.Linear(32, 2 * hidden), nn.Linear(hidden, 2 * hidden, False), nn.LayerNorm(hidden)
+
+    def forward(self, x):
+        gates = self.into(x)
+        h = gates.new_zeros(x.shape[0], self.norm.normalized_shape[0])
+        for t in range(x.shape[1]):
+            (f_x, n_x), (f_h, n_h) = gates[:, t].chunk(2, 1), self.u(h).chunk(2, 1)
+            f = torch.sigmoid(f_x + f_h)
+            h = h + f * (torch.tanh(self.norm(n_x + f * n_h)) - h)
+        return h
+
+
+def cell(steps):
+    def make(hidden, batch, wrap):
+        unit, last = GatedUnit(hidden), nn.Linear(hidden, 10)
+        return trained(lambda x, y: F.cross_entropy(last(unit(x)), y), torch.randn(batch, steps, 32),
+                       torch.randint(0, 10, (batch,)), by=adam(parameters(unit, last)), wrap=wrap)
+
+    return make
+
+
 def ppo(width, batch, wrap):
     policy, value = mlp(17, width, width, 6, activation=nn.Tanh), mlp(17, width, width, 1, activation=nn.Tanh)
 
@@ -270,6 +294,7 @@ MODELS = {
     "sparse_recommender_step": (lambda *a: recommender(*a, sparse=True), 10000), "wide_step": (wide, 2048), "autoencoder_step": (autoencoder, 512),
     "resnet_step": (resnet, 16), "gpt_step": (gpt, 128), "transformer_step": (transformer, 128),
     "attention_step": (attention, 4096),
+    "cell_step": (cell(100), 128), "long_cell_step": (cell(1000), 128),
     "lstm_step": (recurrent(nn.LSTM), 128), "gru_step": (recurrent(nn.GRU), 128),
     "bilstm_step": (recurrent(nn.LSTM, 2, True), 64), "ppo_step": (ppo, 256),
     "sac_step": (sac, 256), "wgan_step": (wgan, 256), "vae_step": (vae, 400), "unet_step": (unet, 16),

@@ -27,6 +27,7 @@ struct Given {
   int scan = -1;                                 // node of the graph round it
   std::unordered_map<int, View> values;          // rows, by input of the body
   std::unordered_map<int, Destination> results;  // by node of the body
+  std::unordered_map<int, View> turned;          // by product of the body: its second operand, laid out for it
   std::vector<int> copied;                       // nodes of the body that are read once more after the last member
 };
 

@@ -15,6 +15,8 @@ using plan::Home;
 
 namespace {
 
+constexpr std::int64_t kTurnsWorthACopy = 8;  // of a matrix
+
 /// One moment of a value that has all of them: at `slot` in the first turn, then on by `direction`.
 View moment_of(const View& all, std::int64_t slot, std::int64_t direction) {
   View v = all;
@@ -98,6 +100,7 @@ class Loop {
       if (graph_[id].op == Op::constant)
         body_.homes.whole[static_cast<std::size_t>(id)] =
             dense_view(homes_.constants.at(graph_[id].value.get()), 0, graph_[id].spec.dtype, graph_[id].spec.shape);
+    turn_weights();
     for (int r = 0; r < form_.results(); ++r) form_.is_sum(r) ? give_sum(r) : give_result(r);
     for (const Handed& h : handed_) given_.copied.push_back(h.node);
     return given_;
@@ -145,6 +148,29 @@ class Loop {
       body_.homes.whole[static_cast<std::size_t>(node)] = v;
     else
       given_.values[node] = v;
+  }
+
+  /// A product reads its second operand best with the columns of the result together. Weights that lie the other way,
+  /// as going back they do, are laid out for it once, not at every moment.
+  void turn_weights() {
+    if (form_.steps < kTurnsWorthACopy) return;
+    for (int id = 0; id < graph_.size(); ++id) {
+      if (graph_[id].op != Op::einsum) continue;
+      const int weights = graph_[id].inputs[1];
+      const ir::Labels labels = ir::Labels::of(graph_[id].attrs.text);
+      const std::string& own = labels.operands[1];
+      if (graph_[weights].op != Op::input || body_.at(weights).home != Home::leaf || own.size() != 2) continue;
+      if (labels.result.find(own[0]) == std::string::npos || labels.holders(own[0]) != 1) continue;
+      View across = body_.homes.whole[static_cast<std::size_t>(weights)];
+      if (labels.result.find(own[1]) != std::string::npos || across.step != 0 || across.strides[1] != 1) continue;
+      std::swap(across.shape[0], across.shape[1]);
+      std::swap(across.strides[0], across.strides[1]);
+      View turned = emit_.scratch(across.dtype, across.shape);
+      kernels_.copy(turned, across, emit_);
+      std::swap(turned.shape[0], turned.shape[1]);
+      std::swap(turned.strides[0], turned.strides[1]);
+      given_.turned[id] = turned;
+    }
   }
 
   /// Can the call that makes a node write it to a place of ours?

@@ -121,6 +121,7 @@ void Lowering::lower(int id, Cut cut) {
   if (n.op == Op::lane_sum) return lower_lane_sum(id, cut);
   Work work{graph_, id, cut, {}, {}};
   for (std::size_t k = 0; k < n.inputs.size(); ++k) work.in.push_back(operand(id, static_cast<int>(k), cut));
+  if (const auto it = given_.turned.find(id); it != given_.turned.end()) work.in[1] = it->second;
   local_[id] = destination(id, cut);
   work.out.push_back({local_[id], accumulates(id, cut)});
   if (const ir::FurtherResults* further = ir::definition(n.op).further)
