@@ -422,7 +422,7 @@ std::vector<Family> model_families() {
           {"gru_step", "50 steps, Adam", gru, 32, 128},
           {"bilstm_step", "two layers in both directions, 50 steps, Adam", both_ways, 32, 64},
           {"cell_step", "a gated unit of one's own by scan, 100 steps, Adam", cell_100, 32, 128},
-          {"long_cell_step", "the same, 1000 steps", cell_1000, 32, 128},
+          {"long_cell_step", "the same, 1000 steps", cell_1000, 8, 32},
           {"unrolled_cell_step", "the same, 100 steps one after the other", cell_written_out, 32, 128},
           {"ppo_step", "clipped surrogate, value, entropy, norm clipped, Adam", ppo, 64, 256},
           {"sac_step", "two critics, actor, targets, two Adams", sac, 256, 256},

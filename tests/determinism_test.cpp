@@ -25,7 +25,7 @@ std::vector<std::string> names(const std::vector<bench::Case>& cases) {
       {"attention_step_b1", "attention_step_w512_b1"},
       {"bilstm_step_b32", "bilstm_step_w32_b10"},
       {"cell_step_b32", "cell_step_w24_b6"},
-      {"long_cell_step_b32", "long_cell_step_w8_b2"},
+      {"long_cell_step_b8", "long_cell_step_w8_b2"},
       {"unrolled_cell_step_b32", "unrolled_cell_step_w24_b6"},
       {"sac_step_b256", "sac_step_w128_b100"},
       {"vae_step_b128", "vae_step_w200_b60"},

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "ir/attributes.h"
 #include "ops/formula.h"
@@ -365,7 +366,7 @@ Elements evaluate_op(const Call& call) {
     case Op::attention_grad:
       return evaluate_attention(call);
     case Op::scan:
-      return evaluate_scan(call);
+      return evaluate_scan(call)[static_cast<std::size_t>(call.result)];
     default:
       fail(call.node.where, "the interpreter cannot evaluate " + std::string(definition(op).name));
   }
@@ -401,7 +402,7 @@ class Interpreter {
   }
 
  private:
-  Elements value_of(const Node& node) const {
+  Elements value_of(const Node& node) {
     switch (node.op) {
       case Op::input: {
         const auto at = static_cast<std::size_t>(node.attrs.ints[0]);
@@ -420,11 +421,18 @@ class Interpreter {
           call.specs.push_back(graph_[input].spec);
           call.in.push_back(&values_[static_cast<std::size_t>(input)]);
         }
-        Elements out = evaluate_op(call);
+        Elements out = op.op == Op::scan ? scanned(call) : evaluate_op(call);
         round_to(node.spec.dtype, out, rounding_);
         return out;
       }
     }
+  }
+
+  /// A scan is long, so all its results are computed at once.
+  Elements scanned(const Call& call) {
+    auto& results = scans_[&call.node];
+    if (results.empty()) results = evaluate_scan(call);
+    return results[static_cast<std::size_t>(call.result)];
   }
 
   static Elements checked(const Node& node, const Array& array, const std::string& what) {
@@ -443,6 +451,7 @@ class Interpreter {
   const std::vector<Array>& inputs_;
   Rounding rounding_;
   std::vector<Elements> values_;
+  std::map<const Node*, std::vector<Elements>> scans_;
 };
 
 }  // namespace

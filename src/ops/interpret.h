@@ -47,7 +47,7 @@ Elements evaluate_gates(const Call& call);      // gates ... neighbours_sum
 Elements evaluate_recurrent(const Call& call);  // lstm ... gru_grad
 Elements evaluate_rows(const Call& call);       // the rows of rows.def
 Elements evaluate_attention(const Call& call);
-Elements evaluate_scan(const Call& call);
+std::vector<Elements> evaluate_scan(const Call& call);  // all results
 
 /// The outputs of a scan's body, of the elements of its inputs.
 std::vector<Elements> evaluate_body(const Graph& body, const std::vector<const Elements*>& inputs, Rounding rounding);
