@@ -277,6 +277,23 @@ void bind_control(nb::module_& m) {
       "n"_a, "body"_a, "carry"_a, "recompute"_a = false,
       "body(i, *carry) -> carry, n times. With recompute each turn is a checkpoint.");
   m.def(
+      "scan",
+      [](nb::callable body, nb::handle carry, nb::handle sequences, std::int64_t steps, int axis, bool reverse) {
+        const Location where = here();
+        const auto step = [&](const std::vector<Tensor>& c, const std::vector<Tensor>& x) {
+          const nb::object made = body(nb::tuple(nb::cast(c)), nb::tuple(nb::cast(x)));
+          if (!nb::isinstance<nb::tuple>(made) || nb::len(made) != 2)
+            fail(where, "scan: the body must return a pair: what it hands on, and what it gives");
+          return Scan{listed(made[0], where), listed(made[1], where)};
+        };
+        const Scan made =
+            scan(step, tensors_from(carry, where), tensors_from(sequences, where), {steps, axis, reverse}, where);
+        return nb::make_tuple(nb::tuple(nb::cast(made.carry)), nb::tuple(nb::cast(made.outputs)));
+      },
+      "body"_a, "carry"_a, "sequences"_a = nb::make_tuple(), "steps"_a = 0, "axis"_a = 0, "reverse"_a = false,
+      "A loop compiled once: body(carry, x) -> (carry, outputs), once a moment of the sequences (or `steps` times). Gives "
+      "the last carry and the outputs of all steps, stacked along `axis`.");
+  m.def(
       "eval",
       [](nb::handle what) -> nb::object {
         const Location where = here();

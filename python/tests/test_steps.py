@@ -324,3 +324,26 @@ def test_steps_in_cycles_are_collected():
     del holder
     gc.collect()
     assert gone() is None
+
+
+def test_a_loop_is_compiled_once():
+    rng = np.random.default_rng(3)
+    x, w = rng.normal(size=(6, 4, 3)).astype(np.float32), rng.normal(size=(3, 3)).astype(np.float32)
+    u = wr.State(w, "u")
+
+    @wr.compile
+    def last_and_all(x):
+        body = lambda carry, now: ((wr.tanh(carry[0] @ u + now[0]),), (carry[0],))
+        (h,), (before,) = wr.scan(body, [wr.full([4, 3], 0.5)], [x])
+        return h, before, wr.grad(wr.sum(h), [u])[0]
+
+    h, expected = np.full((4, 3), 0.5, np.float32), []
+    for t in range(6):
+        expected.append(h)
+        h = np.tanh(h @ w + x[t])
+    got, before, gradient = last_and_all(x)
+    np.testing.assert_allclose(np.asarray(got), h, rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(before), np.stack(expected), rtol=1e-5)
+    assert np.asarray(gradient).shape == (3, 3) and np.abs(np.asarray(gradient)).max() > 0
+    with pytest.raises(Exception, match=r"test_steps.py:\d+: scan: .* a pair"):
+        wr.compile(lambda x: wr.scan(lambda carry, now: carry, [x[0]], [x])[0][0])(x)
