@@ -24,9 +24,9 @@ std::vector<std::string> names(const std::vector<bench::Case>& cases) {
       {"transformer_step_b16", "transformer_step_w64_b4"},
       {"attention_step_b1", "attention_step_w512_b1"},
       {"bilstm_step_b32", "bilstm_step_w32_b10"},
-      {"cell_step_b32", "cell_step_w24_b6"},
+      {"cell_step_b16", "cell_step_w24_b6"},
       {"long_cell_step_b8", "long_cell_step_w8_b2"},
-      {"unrolled_cell_step_b32", "unrolled_cell_step_w24_b6"},
+      {"unrolled_cell_step_b16", "unrolled_cell_step_w24_b6"},
       {"sac_step_b256", "sac_step_w128_b100"},
       {"vae_step_b128", "vae_step_w200_b60"},
   };

@@ -339,7 +339,7 @@ def vae(width, batch):
 MODELS = {
     "recommender_step": (recommender, 10000), "wide_step": (wide, 2048), "autoencoder_step": (autoencoder, 512),
     "resnet_step": (resnet, 16), "gpt_step": (gpt, 128), "transformer_step": (transformer, 128),
-    "cell_step": (recurrent(gated_cell, 2, 1, 100), 128),
+    "cell_step": (recurrent(gated_cell, 2, 1, 100), 64),
     "long_cell_step": (recurrent(gated_cell, 2, 1, 1000), 32),
     "lstm_step": (recurrent(lstm_cell, 4, 2), 128), "gru_step": (recurrent(gru_cell, 3, 1), 128), "ppo_step": (ppo, 256),
     "sac_step": (sac, 256), "wgan_step": (wgan, 256), "vae_step": (vae, 400), "unet_step": (unet, 16),

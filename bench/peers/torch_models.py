@@ -294,7 +294,7 @@ MODELS = {
     "sparse_recommender_step": (lambda *a: recommender(*a, sparse=True), 10000), "wide_step": (wide, 2048), "autoencoder_step": (autoencoder, 512),
     "resnet_step": (resnet, 16), "gpt_step": (gpt, 128), "transformer_step": (transformer, 128),
     "attention_step": (attention, 4096),
-    "cell_step": (cell(100), 128), "long_cell_step": (cell(1000), 32),
+    "cell_step": (cell(100), 64), "long_cell_step": (cell(1000), 32),
     "lstm_step": (recurrent(nn.LSTM), 128), "gru_step": (recurrent(nn.GRU), 128),
     "bilstm_step": (recurrent(nn.LSTM, 2, True), 64), "ppo_step": (ppo, 256),
     "sac_step": (sac, 256), "wgan_step": (wgan, 256), "vae_step": (vae, 400), "unet_step": (unet, 16),
