@@ -7,6 +7,7 @@
 
 #include "casters.h"
 #include "windrow/memory.h"
+#include "windrow/scan.h"
 
 namespace wr::python {
 namespace {
@@ -291,7 +292,8 @@ void bind_control(nb::module_& m) {
         return nb::make_tuple(nb::tuple(nb::cast(made.carry)), nb::tuple(nb::cast(made.outputs)));
       },
       "body"_a, "carry"_a, "sequences"_a = nb::make_tuple(), "steps"_a = 0, "axis"_a = 0, "reverse"_a = false,
-      "A loop compiled once: body(carry, x) -> (carry, outputs), once a moment of the sequences (or `steps` times). Gives "
+      "A loop compiled once: body(carry, x) -> (carry, outputs), once a moment of the sequences (or `steps` times). "
+      "Gives "
       "the last carry and the outputs of all steps, stacked along `axis`.");
   m.def(
       "eval",
