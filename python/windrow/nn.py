@@ -13,8 +13,6 @@ channels]. A module of one's own sets layers and States as attributes:
             a = self.advantage(h)
             return self.value(h) + a - a.mean(-1, keepdims=True)
 """
-import inspect
-
 from ._core import Array, Error, State, array
 from ._core.nn import *  # noqa: F401,F403
 from ._core.nn import Layer, init  # noqa: F401
@@ -81,6 +79,8 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward()")
 
     def __call__(self, *args, mode="train", **kwargs):
+        import inspect  # here: it is half of what importing windrow would take
+
         if "mode" in inspect.signature(self.forward).parameters:
             kwargs["mode"] = mode
         return self.forward(*args, **kwargs)
