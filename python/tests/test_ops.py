@@ -103,3 +103,30 @@ def test_eval_computes_an_expression_now():
 def test_power_of_a_negative_base():
     assert (wr.array([-2.0]) ** 2).tolist() == [4.0]
     assert (wr.array([-2.0]) ** 3).tolist() == [-8.0]
+
+
+def test_scan_is_a_loop_with_gradients():
+    x, w = np.random.default_rng(0).normal(size=(6, 2, 3)).astype("f"), np.random.default_rng(1).normal(size=(3, 3)).astype("f")
+
+    @wr.compile
+    def run(x, w, h):
+        last, outputs = wr.scan(lambda carry, x: ([wr.tanh(carry[0] @ w + x[0])], [carry[0]]), [h], [x])
+        return last[0], outputs[0], wr.grad(last[0].sum(), w)
+
+    def loop(w, h):
+        seen = []
+        for moment in x.astype(float):
+            seen.append(h)
+            h = np.tanh(h @ w + moment)
+        return h, np.stack(seen)
+
+    h = np.zeros((2, 3))
+    last, outputs, gradient = run(x, w, h.astype("f"))
+    np.testing.assert_allclose(last.numpy(), loop(w, h)[0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(outputs.numpy(), loop(w, h)[1], rtol=1e-4, atol=1e-5)
+    step = np.zeros((3, 3))
+    step[1, 2] = 1e-5
+    slope = (loop(w + step, h)[0].sum() - loop(w - step, h)[0].sum()) / 2e-5
+    assert gradient.numpy()[1, 2] == pytest.approx(slope, rel=1e-3)
+    with pytest.raises(TypeError, match="the body gives"):
+        wr.compile(lambda h: wr.scan(lambda carry, x: carry, [h], steps=3)[0])(h)
