@@ -72,13 +72,14 @@ class CubePrinter {
 
   void step(const CubeProgress& p) {
     if (progress_.form() != report::Form::line) return;  // the points' own lines are enough
-    progress_.show({.done = p.done,
-                    .total = p.total,
-                    .unit = p.unit,
-                    .rate = p.rate,
-                    .values = {{"loss", p.loss}},
-                    .note = p.note,
-                    .seconds_left = p.seconds_left});
+    progress_.show(
+        {.done = p.done,
+         .total = p.total,
+         .unit = p.unit,
+         .rate = p.rate,
+         .values = p.loss > 0 ? report::Values{{"loss", p.loss}} : report::Values{},  // none was measured yet
+         .note = p.note,
+         .seconds_left = p.seconds_left});
   }
   void clear() { progress_.clear(); }
   void point(const CubePoint& p) {
