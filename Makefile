@@ -11,7 +11,7 @@ define configure
 @[ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) $(GENERATOR)
 endef
 
-.PHONY: help deps build run test python test-python test-python-torch test-python-peers wheel test-wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules bench-digit-sums soak attack guard guard-update install clean program docs test-browser test-timing test-tensorboard test-long test-arm
+.PHONY: help deps build run test python test-python test-python-torch test-python-peers wheel test-wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules bench-digit-sums soak attack guard guard-update install clean program docs test-browser test-timing test-devices test-tensorboard test-long test-arm
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -65,6 +65,10 @@ wheel: deps  ## a wheel in dist/ that runs on other machines
 
 test-wheel: wheel  ## installs it into an environment of its own, with numpy alone, and trains
 	scripts/test-wheel.sh "$$(ls -t dist/windrow-*.whl | head -1)"
+
+test-devices: build  ## the tests of devices on PoCL (a CPU as OpenCL device), on oclgrind, and nvcc where it is; installs PoCL
+	@scripts/install-deps.sh pocl-opencl-icd ocl-icd-libopencl1 oclgrind
+	scripts/test-devices.sh build
 
 test-timing: build  ## the tests that measure time, one by one; wants a quiet machine
 	ctest --preset timing

@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/thread_team.h"
 #include "bench/case.h"
+#include "ir/elsewhere.h"
 #include "ops/interpret.h"
 #include "step/inside.h"
 #include "windrow/files.h"
@@ -111,6 +112,7 @@ std::string check_by_oracle(Step& step, const std::vector<Array>& arguments, dou
       return wrong;
   for (std::size_t i = 0; i < wanted.updates.size(); ++i) {
     const auto& variable = *graph[graph.updates[i].state].variable;
+    ir::bring_home(variable);
     // Adam's first step is lr * g / |g|: where g is nearly 0 its last bits decide, down to the sign, which makes 2 lr.
     // The moments are compared closely.
     const bool moment =

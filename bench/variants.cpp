@@ -3,15 +3,17 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cstdlib>
 #include <map>
 
-#include "windrow/chart.h"
 #include "backend/cpu/target.h"
+#include "backend/device/devices.h"
 #include "base/thread_team.h"
 #include "bench/case.h"
 #include "ops/interpret.h"
 #include "step/inside.h"
 #include "windrow/bench.h"
+#include "windrow/chart.h"
 #include "windrow/files.h"
 
 namespace wr::bench {
@@ -23,7 +25,10 @@ struct Backend {
   int threads = 1;
   bool scalar = false;   // the oracle: one element after the other, in double
   bool profile = false;  // with profiling on
+  std::string device = "cpu";
 };
+
+bool is_device(const std::string& name) { return name.starts_with("opencl") || name.starts_with("cuda"); }
 
 std::vector<Backend> all_backends(int threads) {
   std::vector<Backend> list{{"scalar", "", 1, true}};
@@ -32,10 +37,15 @@ std::vector<Backend> all_backends(int threads) {
   const std::string best(cpu::name_of(cpu::available_targets().back()));
   for (int n = 2; n < threads; n *= 2) list.push_back({fmt::format("{}:{}", best, n), best, n});
   if (threads > 1) list.push_back({fmt::format("{}:{}", best, threads), best, threads});
+  for (const auto& listed : {device::list_opencl(), device::list_cuda()})
+    for (const device::Facts& facts : listed.devices) {
+      const std::string name = fmt::format("{}:{}", facts.api, facts.index);
+      list.push_back({name, "", threads, false, false, name});
+    }
   return list;
 }
 
-/// "avx2", "avx2:1", "scalar", "profile"; "all" for one of each and 1..N threads.
+/// "avx2", "avx2:1", "scalar", "profile", "opencl:0"; "all" for one of each and 1..N threads.
 std::vector<Backend> parse(const std::vector<std::string>& names, int threads) {
   std::vector<Backend> list;
   for (const std::string& name : names) {
@@ -43,6 +53,8 @@ std::vector<Backend> parse(const std::vector<std::string>& names, int threads) {
       for (Backend& b : all_backends(threads)) list.push_back(std::move(b));
     } else if (name == "scalar") {
       list.push_back({name, "", 1, true});
+    } else if (is_device(name)) {
+      list.push_back({name, "", threads, false, false, name});
     } else if (name == "profile") {
       list.push_back({name, "", threads, false, true});
     } else {
@@ -75,8 +87,24 @@ class ForcedTarget {
   cpu::Target before_;
 };
 
+/// The same for the device that steps are compiled for.
+class ForcedDevice {
+ public:
+  explicit ForcedDevice(const std::string& name) {
+    if (const char* text = std::getenv("WINDROW_DEVICE")) before_ = text;  // NOLINT(concurrency-mt-unsafe)
+    ::setenv("WINDROW_DEVICE", name.c_str(), 1);                           // NOLINT(concurrency-mt-unsafe)
+  }
+  ~ForcedDevice() { ::setenv("WINDROW_DEVICE", before_.c_str(), 1); }  // NOLINT(concurrency-mt-unsafe)
+  ForcedDevice(const ForcedDevice&) = delete;
+  ForcedDevice& operator=(const ForcedDevice&) = delete;
+
+ private:
+  std::string before_;
+};
+
 Variant variant_of(const Case& c, const Backend& backend, std::map<std::string, Prepared>& kept) {
   const ForcedTarget forced(backend.simd);
+  const ForcedDevice device(backend.device);
   Prepared& p = kept.emplace(backend.name, c.prepare(backend.threads)).first->second;
   if (backend.scalar)
     return {backend.name, [&p] { ir::interpret(*p.step.inside().graph, p.arguments, ir::Rounding::none); }};

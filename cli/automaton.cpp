@@ -267,6 +267,7 @@ void add_automaton_tasks(Command train_command) {
         .range(1, 100000);
     c.option("--seconds", o->seconds, "End after so many seconds of training").range(0.001, 1e9);
     c.option("--threads", o->threads, "Threads; the result does not depend on it").range(1, 1024);
+    add_device_option(c);
     c.option("--save", o->save,
              "Checkpoint, written while training, at its end and on Ctrl-C; the best in NAME.best.safetensors")
         .type("FILE");

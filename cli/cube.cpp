@@ -344,6 +344,7 @@ void add_cube(Command program) {
   }
   c.option("--seconds", o->seconds, "End after so many seconds of training, as if done").range(0.001, 1e9);
   c.option("--threads", o->threads, "Threads; the result does not depend on it").range(1, 1024);
+  add_device_option(c);
   c.option("--save", o->save, "Checkpoint, written 20 times a run and on Ctrl-C; the best in NAME.best.safetensors")
       .type("FILE");
   c.option("--resume", o->resume, "Go on from a checkpoint; it is also saved to unless --save says where").type("FILE");

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "backend/cpu/measure.h"
 #include "base/host.h"
 #include "base/json.h"
 #include "base/thread_team.h"
+#include "bench/case.h"
+#include "cli/options.h"
 #include "windrow/doctor.h"
 
 namespace wr::cli {
@@ -58,9 +61,25 @@ Json json_of(const cpu::KnownMachine& known) {
           {"exp_ns", m.exp_ns}};
 }
 
+/// What the first owner of a device runs: every op and the usual steps, each checked against the oracle, then timed.
+int selftest() {
+  const char* name = std::getenv("WINDROW_DEVICE");  // NOLINT(concurrency-mt-unsafe)
+  if (!name || !*name) throw UsageError("--selftest", "name a device: --device opencl, --device cuda");
+  fmt::print("{}\n", wr::doctor());
+  bench::RunOptions options;
+  options.seconds = 0.2;
+  options.names = {"ops"};
+  const int ops = bench::run(options);
+  options.names = {"matmul1000_f32", "exp1M", "adam1M", "mlp_step_b64", "dqn_step_b64", "cnn_step_b64"};
+  const int steps = bench::run(options);
+  fmt::print("wanted of a GPU: a product of 1000 x 1000 in 1 ms, an op on a million elements in 0.1 ms\n");
+  return ops != 0 ? ops : steps;
+}
+
 }  // namespace
 
 int doctor(const DoctorOptions& options) {
+  if (options.selftest) return selftest();
   if (options.machines) return list_machines();
   if (options.measure) cpu::find_machine(cpu::active_target(), cpu::cache_folder(), true);
   const cpu::KnownMachine& known = cpu::known_machine(cpu::active_target());

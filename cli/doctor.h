@@ -8,6 +8,7 @@ struct DoctorOptions {
   bool machines = false;  // list the built-in ones instead
   bool describe = false;  // print the machine as WINDROW_MACHINE=FILE reads it
   bool json = false;
+  bool selftest = false;  // of the device that WINDROW_DEVICE names
 };
 
 int doctor(const DoctorOptions& options = {});

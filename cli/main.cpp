@@ -12,6 +12,7 @@
 #include "cli/ops.h"
 #include "cli/profile.h"
 #include "cli/rules.h"
+#include "cli/session.h"
 #include "cli/train.h"
 
 namespace wr::cli {
@@ -26,6 +27,7 @@ void add_bench(Command program) {
   bench.option("case", options->names, "Cases to run; `ops` for one case an op (default: all others)");
   bench.flag("--json", options->json, "One JSON object a line: case, us (median), best_us, mean_us, threads");
   bench.option("--threads", options->threads, "Threads (default: WINDROW_THREADS, else all cores)").range(1, 1024);
+  add_device_option(bench);
   bench.option("--seconds", options->seconds, "Time to spend on a case").range(0.01, 600.0).show_default();
   bench.flag("--describe", options->describe, "Print each case's plan instead of timing it");
   auto once = std::make_shared<std::string>();
@@ -34,7 +36,8 @@ void add_bench(Command program) {
   bench.flag("--list", *list, "Show the cases");
   bench
       .option("--backends", options->backends,
-              "Compare side by side: all, sse4, avx2, avx512 (avx2:1 for one thread), scalar (the oracle), profile")
+              "Compare side by side: all, sse4, avx2, avx512 (avx2:1 for one thread), scalar (the oracle), profile, "
+              "opencl:0, cuda:0")
       .comma_separated()
       .type("NAME,...");
   bench.option("--svg", options->svg, "Write that comparison as bars").type("FILE");
@@ -72,6 +75,7 @@ int run(std::vector<std::string> arguments) {
       "  WINDROW_THREADS=N   threads a step uses\n"
       "  WINDROW_SIMD=NAME   force sse4, avx2, avx512 or neon\n"
       "  WINDROW_MACHINE=M   plan for another machine: a name from doctor --machines, or a file\n"
+      "  WINDROW_DEVICE=D    where steps run: cpu, auto, opencl[:N or name], cuda[:N]\n"
       "  WINDROW_PROFILE=1   profile every step, print the tables at the end (or a FILE to write)\n");
   add_train(root);
   add_eval(root);
@@ -89,6 +93,9 @@ int run(std::vector<std::string> arguments) {
   doctor_command.flag("--measure", doctor_options.measure, "Measure this machine again and remember it");
   doctor_command.flag("--machines", doctor_options.machines, "List the machines that come with Windrow");
   doctor_command.flag("--describe", doctor_options.describe, "Print the machine as WINDROW_MACHINE=FILE reads it");
+  doctor_command.flag("--selftest", doctor_options.selftest,
+                      "Run ops and steps on --device and compare them with the oracle");
+  add_device_option(doctor_command);
   doctor_command.flag("--json", doctor_options.json, "One JSON object");
   doctor_command.does([&] { return doctor(doctor_options); });
   bool ops_as_json = false;

@@ -158,4 +158,12 @@ std::vector<std::pair<std::string, std::string>> machine_rows(int threads) {
           {"memory", fmt::format("{:.1f} GiB", static_cast<double>(m.memory) / (1 << 30))}};
 }
 
+void add_device_option(Command command) {
+  command
+      .option(
+          "--device", [](const std::string& name) { ::setenv("WINDROW_DEVICE", name.c_str(), 1); },  // NOLINT
+          "Where steps run: cpu, auto, opencl, opencl:N, opencl:NAME, cuda, cuda:N (default: WINDROW_DEVICE, else cpu)")
+      .type("DEVICE");
+}
+
 }  // namespace wr::cli

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/common/planned_for.h"
+#include "cli/options.h"
 #include "windrow/files.h"
 #include "windrow/report.h"
 
@@ -82,5 +83,8 @@ bool colours();
 void warn_of(const apps::Resumed& from, const std::string& file);
 
 std::vector<std::pair<std::string, std::string>> machine_rows(int threads);
+
+/// --device, for all steps that the command compiles.
+void add_device_option(Command command);
 
 }  // namespace wr::cli

@@ -183,6 +183,7 @@ void add_train(Command program) {
   c.option("--augment", o->augment, "Random changes to the images: shift=2 flip noise=0.1, or none").type("...");
   c.option("--seconds", o->seconds, "End after so many seconds of training, as if done").range(0.001, 1e9);
   c.option("--threads", o->threads, "Threads; the result does not depend on it").range(1, 1024);
+  add_device_option(c);
   c.option("--save", o->save,
            "Checkpoint, written after every epoch and on Ctrl-C; the best epoch in NAME.best.safetensors")
       .type("FILE");

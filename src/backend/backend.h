@@ -12,6 +12,12 @@
 
 namespace wr::backend {
 
+/// What a device has been sent and has sent back since it was prepared.
+struct Traffic {
+  std::uint64_t runs = 0, launches = 0;
+  std::uint64_t to_device = 0, from_device = 0;  // bytes
+};
+
 /// A program with its kernels and its memory.
 class Executor {
  public:
@@ -30,6 +36,18 @@ class Executor {
   virtual void record(bool on) = 0;
   /// What has been written down; null where nothing is recorded.
   virtual Recorder* recorder() = 0;
+
+  // ---- of devices with memory of their own ----
+  /// Whether it keeps states, and results that nobody has asked for, in memory of its own.
+  virtual bool is_elsewhere() const { return false; }
+  /// Brings a result to where it is bound; false if the device is lost.
+  virtual bool fetch(std::size_t output) noexcept { return static_cast<void>(output), true; }
+  /// What went wrong in a run; empty where nothing did.
+  virtual const std::string& problem() const {
+    static const std::string none;
+    return none;
+  }
+  virtual Traffic traffic() const { return {}; }
 };
 
 class Backend {

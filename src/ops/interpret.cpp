@@ -7,6 +7,7 @@
 #include <map>
 
 #include "ir/attributes.h"
+#include "ir/elsewhere.h"
 #include "ops/formula.h"
 #include "ops/update.h"
 
@@ -409,6 +410,7 @@ class Interpreter {
         return checked(node, inputs_[at], "input " + std::to_string(at));
       }
       case Op::state:
+        bring_home(*node.variable);
         return checked(node, node.variable->value, "state '" + node.variable->name + "'");
       case Op::constant:
         return read(*node.value);

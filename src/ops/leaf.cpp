@@ -1,4 +1,5 @@
 // Where values come from: arguments of the step, states, constants, counting. And Tensor and State themselves.
+#include "ir/elsewhere.h"
 #include "ops/define.h"
 #include "windrow/memory.h"
 
@@ -47,6 +48,7 @@ const Spec& State::spec() const { return variable_of(variable_).spec; }
 Array State::value() const {
   const ir::Variable& variable = variable_of(variable_);
   const Turn::Hold turn(variable.turn);
+  ir::bring_home(variable);
   return variable.value.clone();
 }
 
@@ -57,9 +59,16 @@ void State::set(const Array& value, Location where) {
                     ", the value is " + to_string(Spec{value.dtype(), value.shape()}));
   const Turn::Hold turn(variable_->turn);
   variable_->value.copy_from(value);
+  ir::changed_at_home(*variable_);
 }
 
-Array memory_of(const State& state) { return variable_of(state.variable()).value.window(); }
+Array memory_of(const State& state) {
+  ir::Variable& variable = variable_of(state.variable());
+  const Turn::Hold turn(variable.turn);
+  ir::bring_home(variable);
+  ir::expose(state.variable());
+  return variable.value.window();
+}
 
 State state_over(Array window, const std::string& name, Location where) {
   if (!window.is_window() || !window.is_contiguous()) fail(where, "state_over: the memory must be a dense window");
@@ -68,6 +77,7 @@ State state_over(Array window, const std::string& name, Location where) {
   variable.spec = {window.dtype(), window.shape()};
   variable.value = std::move(window);  // moving keeps a window a window
   variable.memory = detail::ArrayAccess::write_shared(variable.value);
+  ir::expose(state.variable());
   return state;
 }
 

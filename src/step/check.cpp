@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <optional>
 
+#include "ir/elsewhere.h"
 #include "step/inside.h"
+#include "windrow/device.h"
 
 namespace wr {
 namespace {
@@ -120,7 +122,10 @@ void Checker::expect_indices(std::span<const Array* const> arguments, Location w
 }
 
 void Checker::remember() {
-  for (std::size_t i = 0; i < variables_.size(); ++i) before_[i].copy_from(variables_[i]->value);
+  for (std::size_t i = 0; i < variables_.size(); ++i) {
+    ir::bring_home(*variables_[i]);
+    before_[i].copy_from(variables_[i]->value);
+  }
 }
 
 bool Checker::spoilt(std::span<const Array> results) {
@@ -132,8 +137,14 @@ bool Checker::spoilt(std::span<const Array> results) {
     not_a_number_ = not_a_number_ || first_bad(a, Look::for_nan) >= 0;
   };
   for (const Array& a : results) look(a);
-  for (const auto& v : variables_) look(v->value);
-  for (std::size_t i = 0; bad && i < variables_.size(); ++i) variables_[i]->value.copy_from(before_[i]);
+  for (const auto& v : variables_) {
+    ir::bring_home(*v);
+    look(v->value);
+  }
+  for (std::size_t i = 0; bad && i < variables_.size(); ++i) {
+    variables_[i]->value.copy_from(before_[i]);
+    ir::changed_at_home(*variables_[i]);
+  }
   return bad;
 }
 
@@ -157,10 +168,12 @@ void Checker::blame(std::span<const Array* const> arguments, Location where) con
   CompileOptions options;
   options.lanes = options.threads = 1;
   options.check = false;
+  const OnDevice here("cpu");
   Step::Inside witness(everything, options, where);
   {
     const Turn::Hold turn(witness.turn);
     witness.bind(arguments);
+    witness.bring_states_home();
     witness.run();
   }
   for (std::size_t i = 0; i < witness.outputs.size(); ++i)

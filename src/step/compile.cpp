@@ -2,15 +2,20 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <utility>
 
 #include "backend/cpu/backend.h"
 #include "backend/cpu/measure.h"
+#include "backend/device/backend.h"
+#include "backend/device/devices.h"
 #include "base/host.h"
 #include "base/thread_team.h"
 #include "passes/passes.h"
 #include "step/inside.h"
 #include "step/profile.h"
 #include "step/tune.h"
+#include "windrow/device.h"
 #include "windrow/machine.h"
 
 namespace wr {
@@ -23,6 +28,27 @@ cpu::Target target_of(const CompileOptions& options) {
 Machine machine_of(const CompileOptions& options) {
   return options.machine.empty() ? cpu::machine(target_of(options)) : machine_named(options.machine);
 }
+
+struct ChosenDevice {
+  std::unique_ptr<device::Backend> backend;  // none: the CPU
+  std::string reason;                        // why there is none
+  bool named = false;                        // no other will do
+};
+
+ChosenDevice choose_device(const std::string& wanted, Location where) {
+  const bool named = wanted != "auto";
+  device::Found found;
+  try {
+    found = device::find(wanted);
+  } catch (const Error& error) {
+    fail(where, std::string("compile: ") + error.what());
+  }
+  if (found.device) return {std::make_unique<device::Backend>(std::move(found.device)), "", named};
+  if (named) fail(where, "compile: device '" + wanted + "': " + found.reason);
+  return {nullptr, found.reason, false};
+}
+
+thread_local std::string compiled_for;  // by OnDevice
 
 std::size_t bytes_of(const Spec& spec) { return static_cast<std::size_t>(spec.shape.count()) * size_of(spec.dtype); }
 
@@ -82,24 +108,64 @@ std::vector<std::string> simd_targets() {
   return names;
 }
 
+std::string wanted_device() {
+  if (!compiled_for.empty()) return compiled_for;
+  const char* text = std::getenv("WINDROW_DEVICE");  // NOLINT(concurrency-mt-unsafe)
+  return text && *text ? text : "cpu";
+}
+
+OnDevice::OnDevice(std::string name) : before_(std::exchange(compiled_for, std::move(name))) {}
+OnDevice::~OnDevice() { compiled_for = before_; }
+
+std::string device_of(const Step& step) {
+  const backend::Executor& executor = *step.inside().executor;
+  return executor.is_elsewhere() ? std::string(executor.target()) : "cpu";
+}
+std::string fallback_of(const Step& step) { return step.inside().fallback; }
+
 PlannedFor planned_for(const Step& step) {
   if (step.facts().lanes == 0) return {};
   const CompileOptions& options = step.inside().options;
-  return {step.facts().lanes, to_text(machine_of(options)), std::string(cpu::name_of(target_of(options)))};
+  return {step.facts().lanes, to_text(machine_of(options)), std::string(step.inside().executor->target())};
 }
 
 Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOptions& o, Location where)
-    : Inside(std::move(optimised), o, cpu::Backend(target_of(o), machine_of(o)), where) {}
+    : options(o), graph(std::move(optimised)) {
+  expect_values_to_fit(*graph, where);
+  if (const std::string wanted = wanted_device(); wanted != "cpu") {
+    const ChosenDevice device = choose_device(wanted, where);
+    try {
+      if (device.backend)
+        plan(*device.backend,
+             o.machine.empty() ? device::machine_of(device.backend->facts(), machine_of(o)) : machine_of(o), where);
+      fallback = device.reason;
+    } catch (const Error& error) {
+      if (device.named) fail(where, "compile: " + wanted + " cannot run the step: " + error.what());
+      fallback = device.backend->facts().name + ": " + error.what();
+      executor = nullptr;
+    }
+  }
+  if (!executor) plan(cpu::Backend(target_of(o), machine_of(o)), machine_of(o), where);
+}
 
 Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOptions& o,
                      const backend::Backend& backend, Location where)
     : options(o), graph(std::move(optimised)) {
   expect_values_to_fit(*graph, where);
-  const plan::Options wanted{machine_of(o), o.lanes};
+  plan(backend, machine_of(o), where);
+}
+
+void Step::Inside::plan(const backend::Backend& backend, const Machine& machine, Location where) {
+  const CompileOptions& o = options;
+  const plan::Options wanted{machine, o.lanes};
+  variables.clear();
+  constants.clear();
+  outputs.clear();
   try {
-    schedule = o.tune || tune_by_environment() ? tuned(*graph, wanted, backend, cpu::name_of(target_of(o)),
-                                                       o.threads ? o.threads : default_threads(), cpu::cache_folder())
-                                               : plan::schedule(*graph, wanted);
+    const bool tune = (o.tune || tune_by_environment()) && dynamic_cast<const cpu::Backend*>(&backend);
+    schedule = tune ? tuned(*graph, wanted, backend, cpu::name_of(target_of(o)),
+                            o.threads ? o.threads : default_threads(), cpu::cache_folder())
+                    : plan::schedule(*graph, wanted);
     backend::expect_runnable(backend, schedule);
     executor = backend.prepare(schedule);
   } catch (const NoMemory& none) {

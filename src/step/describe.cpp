@@ -171,6 +171,7 @@ std::string describe(const Step::Inside& step) {
       size_text(static_cast<double>(f.scratch_bytes) * f.lanes + static_cast<double>(f.arena_bytes)),
       size_text(static_cast<double>(f.lower_bound_bytes)), size_text(static_cast<double>(f.partial_bytes) * f.lanes),
       size_text(static_cast<double>(f.state_bytes)), step.executor->target(), f.compile_ms);
+  if (!step.fallback.empty()) text += fmt::format("on the CPU: {}\n", step.fallback);
   text += fmt::format("planned for {}: {}, estimated {:.3g} us\n", s.machine, s.form, s.estimate_ns / 1e3);
   for (std::size_t p = 0; p < s.phases.size(); ++p) {
     text += fmt::format("phase {}\n", p);

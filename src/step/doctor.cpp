@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/measure.h"
+#include "backend/device/devices.h"
 #include "base/host.h"
 #include "base/thread_team.h"
 
@@ -82,6 +85,28 @@ void show_products(Report& report) {
   }
 }
 
+std::string facts_text(const device::Facts& f) {
+  return fmt::format(
+      "{}{} ({}, driver {}): {} units, {} MHz, {} memory ({} at most at once), {} local, groups of {}{}{}", f.name,
+      f.cpu ? ", a CPU" : "", f.platform, f.driver, f.units, f.clock_mhz,
+      size_text(static_cast<std::int64_t>(f.global_bytes)), size_text(static_cast<std::int64_t>(f.most_bytes)),
+      size_text(static_cast<std::int64_t>(f.local_bytes)), f.most_items, f.f64 ? ", f64" : ", no f64",
+      f.unified ? ", the host's memory" : "");
+}
+
+/// Which devices there are, and which one a step would run on.
+void show_devices(Report& report) {
+  report.heading("devices (WINDROW_DEVICE chooses one; docs/devices.md)");
+  for (const auto& [api, listed] : {std::pair{"opencl", device::list_opencl()}, {"cuda", device::list_cuda()}}) {
+    if (listed.devices.empty()) report.row(api, listed.reason.empty() ? "none" : listed.reason);
+    for (const device::Facts& f : listed.devices) report.row(fmt::format("{}:{}", api, f.index), facts_text(f));
+  }
+  const char* wanted = std::getenv("WINDROW_DEVICE");  // NOLINT(concurrency-mt-unsafe)
+  if (!wanted || !*wanted || std::string_view(wanted) == "cpu") return report.row("in use", "the CPU");
+  const device::Found found = device::find(wanted);
+  report.row("in use", found.device ? found.device->facts().name : fmt::format("the CPU: {}", found.reason));
+}
+
 }  // namespace
 
 std::string doctor() {
@@ -90,6 +115,7 @@ std::string doctor() {
   show_machine(report, cpu::known_machine(cpu::active_target()));
   show_choices(report);
   show_products(report);
+  show_devices(report);
   return report.text();
 }
 

@@ -23,6 +23,10 @@ struct Step::Inside {
   bool takes(std::span<const Array* const> arguments) const noexcept;
   void bind(std::span<const Array* const> arguments) noexcept;
   void run() noexcept { executor->run(threads); }
+  /// Before a run at home: states that a device has are brought here. Throws Error.
+  void bring_states_home();
+  /// After a run: results come from the device. Throws Error where it is lost.
+  void settle(Location where);
 
   CompileOptions options;
   std::shared_ptr<const ir::Graph> graph;  // optimised
@@ -38,6 +42,10 @@ struct Step::Inside {
   bool bound = false;
   bool watched = false;              // its profile is kept when it ends
   std::unique_ptr<Checker> checker;  // if it is to be checked
+  std::string fallback;              // why it does not run on the device that was looked for
+
+ private:
+  void plan(const backend::Backend& backend, const Machine& machine, Location where);
 };
 
 /// Traces a function on arguments of fixed types and plans what it did.
@@ -52,6 +60,7 @@ struct Step::Plans {
   Location where;           // of compile()
   std::vector<Spec> specs;  // with open sizes; otherwise empty, as is the function
   TracedFunction fn;
+  std::string device;                         // that its plans are for
   std::vector<std::unique_ptr<Inside>> kept;  // the one used last first
   bool open = false;
   bool traced = false;  // at least once: the states the function makes for itself exist
@@ -68,5 +77,8 @@ struct Step::Plans {
 };
 
 std::string describe(const Step::Inside& step);
+
+/// By OnDevice, else by WINDROW_DEVICE, else "cpu".
+std::string wanted_device();
 
 }  // namespace wr

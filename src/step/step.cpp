@@ -4,8 +4,10 @@
 #include <algorithm>
 
 #include "base/thread_team.h"
+#include "ir/elsewhere.h"
 #include "step/inside.h"
 #include "step/profile.h"
+#include "windrow/device.h"
 
 namespace wr {
 namespace {
@@ -86,6 +88,22 @@ void Step::Inside::bind(std::span<const Array* const> arguments) noexcept {
     executor->bind(executor->program().input_base[i], const_cast<void*>(detail::ArrayAccess::read(*arguments[i])));
 }
 
+void Step::Inside::bring_states_home() {
+  if (executor->is_elsewhere() || !ir::some_states_are_elsewhere.load(std::memory_order_relaxed)) return;
+  for (const auto& variable : variables) ir::bring_home(*variable);
+  for (const ir::Update& update : schedule.graph->updates)
+    ir::changed_at_home(*(*schedule.graph)[update.state].variable);
+}
+
+void Step::Inside::settle(Location where) {
+  if (!executor->is_elsewhere()) return;
+  bool good = executor->problem().empty();
+  for (std::size_t i = 0; good && i < outputs.size(); ++i) good = executor->fetch(i);
+  if (!good)
+    fail(where,
+         name_of(options) + ": the run on " + std::string(executor->target()) + " failed: " + executor->problem());
+}
+
 namespace {
 
 /// Refuses arguments that no plan of the step could take.
@@ -153,6 +171,7 @@ Step::Inside& Step::Plans::choose(const std::vector<Spec>& given, Location calle
 
 void Step::Plans::make(const std::vector<Spec>& arguments) {
   CompileOptions for_these = options;
+  const OnDevice there(device);
   for_these.name = name_of(options) + " (" + to_text(arguments) + ")";
   auto made = make_plan(fn, arguments, for_these, where, traced);
   traced = true;
@@ -208,8 +227,10 @@ Step::Results Step::run(std::span<const Array* const> arguments, Location where)
     const Turn::Hold turn(s.turn);
     s.bind(arguments);
     s.bound = true;
+    s.bring_states_home();
     if (s.checker) s.checker->remember();
     s.run();
+    s.settle(where);
     if (!s.checker || !s.checker->spoilt(s.outputs)) return Results(s.outputs, where);
   }
   s.checker->blame(arguments, where);
@@ -224,7 +245,9 @@ Step::Results Step::again(Location where) {
     refuse(plans.options, where, "again: the step has not been run on arguments yet");
   Inside& s = *plans.kept.front();
   const Turn::Hold turn(s.turn);
+  s.bring_states_home();
   s.run();
+  s.settle(where);
   return Results(s.outputs, where);
 }
 
@@ -283,6 +306,8 @@ void Step::profile(bool on) {
 
 Profile Step::profile() const {
   Inside& s = inside();
+  if (s.executor->is_elsewhere())
+    refuse(s.options, Location::current(), "runs on a device, whose kernels are not profiled yet");
   if (!s.executor->recorder())
     refuse(s.options, Location::current(), "is not profiled; call profile(true) before it runs");
   return make_profile(s);
@@ -315,6 +340,7 @@ Step compile(const TracedFunction& fn, const std::vector<Spec>& specs, const Com
   plans->where = where;
   plans->specs = specs;
   plans->fn = fn;
+  plans->device = wanted_device();
   plans->open = true;
   return Step(std::move(plans));
 }
@@ -341,8 +367,10 @@ std::vector<Array> eval(const std::vector<Tensor>& tensors, Location where) {
     if (t.graph() != source) fail(where, "eval: the tensors belong to different traces");
     wanted.outputs.push_back(t.node());
   }
+  const OnDevice here("cpu");
   const auto plan = make_plan(wanted, {}, where);
   const Turn::Hold turn(plan->turn);
+  plan->bring_states_home();
   plan->run();
   std::vector<Array> results;
   for (const Array& output : plan->outputs) results.push_back(output.clone());
