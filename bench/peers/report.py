@@ -22,6 +22,16 @@ WHAT = {
     "add1M": "add, 1M elements", "relu1M": "relu, 1M", "exp1M": "exp, 1M", "tanh1M": "tanh, 1M", "sum1M": "sum, 1M",
     "softmax1024": "softmax, 1024 x 1024", "fused_relu_mul_add_tanh1M": "tanh(relu(x) y + 0.5), 1M", "adam1M": "Adam, 1M parameters",
     "sgd1M": "SGD, 1M parameters",
+    "recommender_step_b512": "recommender, two tables of 10,000 rows, dense Adam, batch 512",
+    "sparse_recommender_step_b512": "the same, SparseAdam", "wide_step_b32": "MLP of two layers of 2048, batch 32",
+    "autoencoder_step_b128": "autoencoder 784-512-256-64-..., batch 128",
+    "resnet_step_b8": "ResNet with batch norm, 32x32, batch 8", "gpt_step_b8": "GPT, 4 layers of 128, 64 positions, batch 8",
+    "transformer_step_b16": "transformer block of 128, 64 positions, batch 16",
+    "attention_step_b1": "attention, 4 heads of 64, 4096 positions, forward and back",
+    "lstm_step_b32": "LSTM of 128, 50 steps, batch 32", "gru_step_b32": "GRU of 128, 50 steps, batch 32",
+    "bilstm_step_b32": "LSTM, two layers, both directions, batch 32", "ppo_step_b64": "PPO update, 256-256, batch 64",
+    "sac_step_b256": "SAC update, 256-256, batch 256", "wgan_step_b64": "WGAN with gradient penalty, batch 64",
+    "vae_step_b128": "VAE 784-400-20, batch 128", "unet_step_b4": "U-Net of two levels, 32x32, batch 4",
 }
 README = {
     "dqn_step_b64": "dueling double DQN, layer norm, Huber, Adam", "dqn_act_b1": "the same net on one state",
@@ -147,6 +157,14 @@ The commands under the tables make one part again.
 {table("step", GROUPS["main"], results, peers, lambda c: WHAT[c])}
 
     bench/peers/compare.py --group main --peers torch,compile,jax,mlx,tinygrad
+
+## Other models
+
+Whole training steps of nets that nothing was tuned for, in one size each; other sizes by name (`windrow bench --list`).
+
+{table("step", GROUPS["models"], results, peers, lambda c: WHAT[c])}
+
+    bench/peers/compare.py --group models --peers torch,compile,jax
 
 ## Kernels
 

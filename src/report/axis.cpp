@@ -81,7 +81,7 @@ void Axis::round_marks(bool whole, Ends ends) {
 }
 
 void Axis::power_marks() {
-  if (!(range_.high > range_.low)) range_.high = range_.low * 2;
+  if (!(range_.high > range_.low * (1 + 1e-9))) range_.high = range_.low * 2;  // too near to be told apart
   const double decades = std::log10(range_.high / range_.low);
   for (double p = std::pow(10, std::floor(std::log10(range_.low))); p <= range_.high * 1.0001; p *= 10)
     for (const double f : {1.0, 2.0, 5.0}) {

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backend/cpu/gemm-inl.h"
 #include "backend/cpu/row-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -31,21 +32,25 @@ struct AttentionLoops {
     return static_cast<T*>(base) + b * s.batch + h * s.head;
   }
 
-  /// to[c][i] = factor * from[i][c] for `count` positions; rows of `to` are `block` apart.
-  HWY_INLINE void transpose(T* HWY_RESTRICT to, int64_t block, const T* HWY_RESTRICT from, int64_t stride,
-                            int64_t count, T factor) const {
-    constexpr int64_t kTogether = 8;  // columns: a line of `from` is used while it is near
-    int64_t c = 0;
-    for (; c + kTogether <= p.width; c += kTogether)
-      for (int64_t i = 0; i < count; ++i)
-        for (int64_t k = 0; k < kTogether; ++k) to[(c + k) * block + i] = factor * from[i * stride + c + k];
-    for (; c < p.width; ++c)
-      for (int64_t i = 0; i < count; ++i) to[c * block + i] = factor * from[i * stride + c];
+  /// to[c][i] = factor * from[i][c] for each block of positions; rows of `to` are `block` apart.
+  void transpose_blocks(T* to, int64_t block, const T* from, int64_t stride, int64_t count, T factor) const {
+    for (int64_t i = 0; i < count; i += block) {
+      T* const here = to + i * p.width;
+      const int64_t positions = std::min(block, count - i);
+      transpose<false>(from + i * stride, stride, positions, p.width, here, block);
+      if (factor == T{1}) continue;
+      for (int64_t c = 0; c < p.width; ++c) scale_row(here + c * block, positions, factor);
+    }
   }
 
-  void transpose_blocks(T* to, int64_t block, const T* from, int64_t stride, int64_t count, T factor) const {
-    for (int64_t i = 0; i < count; i += block)
-      transpose(to + i * p.width, block, from + i * stride, stride, std::min(block, count - i), factor);
+  /// The rows of a head one after the other. As they lie, all heads' rows stand between two of them, often a power of
+  /// two of bytes: they would fall into few sets of the cache.
+  const T* together(T* to, const T* from, int64_t stride, int64_t count) const {
+    if (stride == p.width) return from;
+    for (int64_t i = 0; i < count; ++i)
+      RowLoops<T>{p.width}.each([=, this](int64_t c, auto part)
+                                    HWY_ATTR { part.store(part.load(from + i * stride + c), to + i * p.width + c); });
+    return to;
   }
 
   HWY_INLINE void clear(T* to, int64_t stride, int64_t rows) const {
@@ -54,11 +59,12 @@ struct AttentionLoops {
 
   static HWY_INLINE T exp_of_number(T x) { return hn::GetLane(exp_of(D(), hn::Set(D(), x))); }
 
-  HWY_INLINE void scale_row(T* row, T factor) const {
+  /// to = factor * from
+  HWY_INLINE static void scale_row(T* to, const T* from, int64_t n, T factor) {
     const V f = hn::Set(D(), factor);
-    RowLoops<T>{p.width}.each([=](int64_t i, auto part)
-                                  HWY_ATTR { part.store(hn::Mul(part.load(row + i), f), row + i); });
+    RowLoops<T>{n}.each([=](int64_t i, auto part) HWY_ATTR { part.store(hn::Mul(part.load(from + i), f), to + i); });
   }
+  HWY_INLINE static void scale_row(T* row, int64_t n, T factor) { scale_row(row, row, n, factor); }
 
   /// Keys that queries up to this position see.
   HWY_INLINE int64_t visible(int64_t query) const {
@@ -85,7 +91,7 @@ struct AttentionLoops {
     });
     if (top != most) {
       const T factor = top == kNothing ? T{0} : exp_of_number(top - most);
-      if (total != 0) scale_row(result, factor);
+      if (total != 0) scale_row(result, p.width, factor);
       total *= factor;
       top = most;
     }
@@ -97,46 +103,64 @@ struct AttentionLoops {
       if (!seen[j * step]) row[j] = kNothing;
   }
 
-  void query_block(int64_t i0, const T* q, const T* kt, const T* v, T* out, T* lse, const std::uint8_t* seen, T* scores,
-                   T* tops, T* totals) const {
+  /// What blocks of a head share.
+  struct Seen {
+    const T *q, *kt, *v;
+    T *out, *lse;
+    const std::uint8_t* seen;
+    T *scores, *results, *tops, *totals;  // of a block of queries
+  };
+
+  void query_block(const Seen& head, int64_t i0) const {
     const int64_t m = std::min(p.query_block, p.queries - i0);
     const bool last_queries = m < p.query_block;
-    T* result = out + i0 * p.out.position;
-    clear(result, p.out.position, m);
-    std::fill_n(tops, m, kNothing);
-    std::fill_n(totals, m, T{0});
+    clear(head.results, p.width, m);
+    std::fill_n(head.tops, m, kNothing);
+    std::fill_n(head.totals, m, T{0});
     const int64_t end = visible(i0 + m - 1);
     for (int64_t j0 = 0; j0 < end; j0 += p.key_block) {
       const int64_t n = std::min(p.key_block, p.keys - j0);
-      p.scores.at(last_queries, n < p.key_block)(q + i0 * p.q.position, kt + j0 * p.width, scores, products);
+      p.scores.at(last_queries, n < p.key_block)(head.q + i0 * p.q.position, head.kt + j0 * p.width, head.scores,
+                                                 products);
       for (int64_t r = 0; r < m; ++r) {
-        T* row = scores + r * p.key_block;
+        T* row = head.scores + r * p.key_block;
         const int64_t sees = std::min(n, visible(i0 + r) - j0);
-        if (seen) hide(row, seen + (i0 + r) * p.mask_query + j0, sees, 1);
-        take_row(row, n, sees, tops[r], totals[r], result + r * p.out.position);
+        if (head.seen) hide(row, head.seen + (i0 + r) * p.mask_query + j0, sees, 1);
+        take_row(row, n, sees, head.tops[r], head.totals[r], head.results + r * p.width);
       }
-      p.values.at(last_queries, n < p.key_block)(scores, v + j0 * p.v.position, result, products);
+      p.values.at(last_queries, n < p.key_block)(head.scores, head.v + j0 * p.width, head.results, products);
     }
     for (int64_t r = 0; r < m; ++r) {
-      if (totals[r] > 0) scale_row(result + r * p.out.position, T{1} / totals[r]);
-      lse[(i0 + r) * p.lse.position] =
-          totals[r] > 0 ? tops[r] + RowLoops<T>::log_of_number(totals[r]) : std::numeric_limits<T>::infinity();
-      if (totals[r] != totals[r]) lse[(i0 + r) * p.lse.position] = totals[r];
+      const T total = head.totals[r];
+      scale_row(head.out + (i0 + r) * p.out.position, head.results + r * p.width, p.width,
+                total > 0 ? T{1} / total : T{1});
+      T& lse = head.lse[(i0 + r) * p.lse.position];
+      lse = total > 0 ? head.tops[r] + RowLoops<T>::log_of_number(total) : std::numeric_limits<T>::infinity();
+      if (total != total) lse = total;
     }
   }
 
   void forward(void* const* ptr) const {
     T* kt = static_cast<T*>(ptr[5]);
     const int64_t key_blocks = (p.keys + p.key_block - 1) / std::max<int64_t>(p.key_block, 1);
-    T* scores = kt + key_blocks * p.key_block * p.width;
-    T* tops = scores + p.query_block * p.key_block;
+    T* const v_rows = kt + key_blocks * p.key_block * p.width;
+    T* const scores = v_rows + p.keys * p.width;
+    T* const results = scores + p.query_block * p.key_block;
+    T* const tops = results + p.query_block * p.width;
     for (int64_t b = 0; b < p.batch; ++b)
       for (int64_t h = 0; h < p.heads; ++h) {
         transpose_blocks(kt, p.key_block, at(ptr[3], p.k, b, h), p.k.position, p.keys, static_cast<T>(p.scale));
-        const std::uint8_t* seen = mask ? mask + b * p.mask_batch + h * p.mask_head : nullptr;
-        for (int64_t i0 = 0; i0 < p.queries; i0 += p.query_block)
-          query_block(i0, at(ptr[2], p.q, b, h), kt, at(ptr[4], p.v, b, h), at(ptr[0], p.out, b, h),
-                      at(ptr[1], p.lse, b, h), seen, scores, tops, tops + p.query_block);
+        const Seen head{at(ptr[2], p.q, b, h),
+                        kt,
+                        together(v_rows, at(ptr[4], p.v, b, h), p.v.position, p.keys),
+                        at(ptr[0], p.out, b, h),
+                        at(ptr[1], p.lse, b, h),
+                        mask ? mask + b * p.mask_batch + h * p.mask_head : nullptr,
+                        scores,
+                        results,
+                        tops,
+                        tops + p.query_block};
+        for (int64_t i0 = 0; i0 < p.queries; i0 += p.query_block) query_block(head, i0);
       }
   }
 
@@ -159,17 +183,17 @@ struct AttentionLoops {
   }
 
   struct Head {
-    const T *q, *k, *v, *g;
-    T *dq, *dk, *dv;
+    const T *q, *k, *v, *g;  // rows one after the other, but for v
+    T *dk, *dv;
     const std::uint8_t* seen;
     const T *qt, *gt, *lse, *along;  // of all queries
-    T *shares, *slopes;              // of a block
+    T *shares, *slopes, *dq;         // of a block
   };
 
   void blocks(const Head& head, int64_t i0, int64_t j0) const {
     const int64_t m = std::min(p.query_block, p.queries - i0), n = std::min(p.key_block, p.keys - j0);
     const bool last_q = m < p.query_block, last_k = n < p.key_block;
-    p.shares.at(last_q, last_k)(head.k + j0 * p.k.position, head.qt + i0 * p.width, head.shares, products);
+    p.shares.at(last_q, last_k)(head.k + j0 * p.width, head.qt + i0 * p.width, head.shares, products);
     p.along.at(last_q, last_k)(head.v + j0 * p.v.position, head.gt + i0 * p.width, head.slopes, products);
     for (int64_t j = 0; j < n; ++j) {
       T* shares = head.shares + j * p.query_block;
@@ -177,9 +201,9 @@ struct AttentionLoops {
       const int64_t from = p.causal ? j0 + j - first - i0 : 0;
       take_key(shares, head.slopes + j * p.query_block, head.lse + i0, head.along + i0, from, m);
     }
-    p.of_v.at(last_q, last_k)(head.shares, head.g + i0 * p.g.position, head.dv + j0 * p.dv.position, products);
-    p.of_k.at(last_q, last_k)(head.slopes, head.q + i0 * p.q.position, head.dk + j0 * p.dk.position, products);
-    p.of_q.at(last_q, last_k)(head.slopes, head.k + j0 * p.k.position, head.dq + i0 * p.dq.position, products);
+    p.of_v.at(last_q, last_k)(head.shares, head.g + i0 * p.width, head.dv + j0 * p.dv.position, products);
+    p.of_k.at(last_q, last_k)(head.slopes, head.q + i0 * p.width, head.dk + j0 * p.dk.position, products);
+    p.of_q.at(last_q, last_k)(head.slopes, head.k + j0 * p.width, head.dq, products);
   }
 
   void backward(void* const* ptr) const {
@@ -187,13 +211,14 @@ struct AttentionLoops {
     const int64_t rows = (p.queries + p.query_block - 1) / std::max<int64_t>(p.query_block, 1) * p.query_block;
     T *gt = qt + rows * p.width, *lse = gt + rows * p.width, *along = lse + rows;
     T *shares = along + rows, *slopes = shares + p.query_block * p.key_block;
+    T *dq = slopes + p.query_block * p.key_block, *q_rows = dq + p.query_block * p.width;
+    T *g_rows = q_rows + p.queries * p.width, *k_rows = g_rows + p.queries * p.width;
     for (int64_t b = 0; b < p.batch; ++b)
       for (int64_t h = 0; h < p.heads; ++h) {
-        const Head head{at(ptr[3], p.q, b, h),
-                        at(ptr[4], p.k, b, h),
+        const Head head{together(q_rows, at(ptr[3], p.q, b, h), p.q.position, p.queries),
+                        together(k_rows, at(ptr[4], p.k, b, h), p.k.position, p.keys),
                         at(ptr[5], p.v, b, h),
-                        at(ptr[8], p.g, b, h),
-                        at(ptr[0], p.dq, b, h),
+                        together(g_rows, at(ptr[8], p.g, b, h), p.g.position, p.queries),
                         at(ptr[1], p.dk, b, h),
                         at(ptr[2], p.dv, b, h),
                         mask ? mask + b * p.mask_batch + h * p.mask_head : nullptr,
@@ -202,22 +227,25 @@ struct AttentionLoops {
                         lse,
                         along,
                         shares,
-                        slopes};
-        clear(head.dq, p.dq.position, p.queries);
+                        slopes,
+                        dq};
         if (!p.add_dk) clear(head.dk, p.dk.position, p.keys);
         if (!p.add_dv) clear(head.dv, p.dv.position, p.keys);
-        transpose_blocks(qt, p.query_block, head.q, p.q.position, p.queries, static_cast<T>(p.scale));
-        transpose_blocks(gt, p.query_block, head.g, p.g.position, p.queries, T{1});
+        transpose_blocks(qt, p.query_block, head.q, p.width, p.queries, static_cast<T>(p.scale));
+        transpose_blocks(gt, p.query_block, head.g, p.width, p.queries, T{1});
         const T *out = at(ptr[6], p.out, b, h), *sums = at(ptr[7], p.lse, b, h);
         for (int64_t i = 0; i < p.queries; ++i) {
-          const T *o = out + i * p.out.position, *g = head.g + i * p.g.position;
+          const T *o = out + i * p.out.position, *g = head.g + i * p.width;
           lse[i] = sums[i * p.lse.position];
           along[i] = RowLoops<T>{p.width}.sum([=](int64_t c, auto part)
                                                   HWY_ATTR { return hn::Mul(part.load(o + c), part.load(g + c)); });
         }
+        T* const by_q = at(ptr[0], p.dq, b, h);
         for (int64_t i0 = 0; i0 < p.queries; i0 += p.query_block) {
-          const int64_t end = visible(std::min(i0 + p.query_block, p.queries) - 1);
+          const int64_t m = std::min(p.query_block, p.queries - i0), end = visible(i0 + m - 1);
+          clear(dq, p.width, m);
           for (int64_t j0 = 0; j0 < end; j0 += p.key_block) blocks(head, i0, j0);
+          for (int64_t i = 0; i < m; ++i) scale_row(by_q + (i0 + i) * p.dq.position, dq + i * p.width, p.width, T{1});
         }
       }
   }
@@ -258,8 +286,10 @@ std::size_t attention_scratch(const AttentionParams& p, DType dtype, bool backwa
     return block == 0 ? 0 : (size + block - 1) / block * block;
   };
   const std::int64_t a_block = p.query_block * p.key_block;
-  const std::int64_t elements = backward ? 2 * blocks(p.queries, p.query_block) * (p.width + 1) + 2 * a_block
-                                         : blocks(p.keys, p.key_block) * p.width + a_block + 2 * p.query_block;
+  const std::int64_t queries = blocks(p.queries, p.query_block), keys = blocks(p.keys, p.key_block);
+  const std::int64_t elements =
+      backward ? 2 * queries * (p.width + 1) + 2 * a_block + (p.query_block + 2 * p.queries + p.keys) * p.width
+               : (keys + p.keys + p.query_block) * p.width + a_block + 2 * p.query_block;
   return static_cast<std::size_t>(std::max<std::int64_t>(elements, 1)) * size_of(dtype);
 }
 

@@ -11,7 +11,7 @@ using ir::Op;
 namespace {
 
 // The scores of a block are 32 KB in f32: they stay in the nearest caches beside what they are made of.
-constexpr std::int64_t kQueries = 64, kKeys = 128;
+constexpr std::int64_t kQueries = 128, kKeys = 64;
 
 HeadStrides strides_of(const View& v) { return {v.strides[0], v.strides[1], v.strides[2]}; }
 
@@ -78,8 +78,7 @@ void Chooser::attention() {
     p.out = strides_of(results[0]);
     p.lse = strides_of(results[1]);
     p.scores = make([&](auto m, auto n) { return GemmShape{type, m, n, d, p.q.position, 1, K, 1, K, 1, false}; });
-    p.values =
-        make([&](auto m, auto n) { return GemmShape{type, m, d, n, K, 1, p.v.position, 1, p.out.position, 1, true}; });
+    p.values = make([&](auto m, auto n) { return GemmShape{type, m, d, n, K, 1, d, 1, d, 1, true}; });
   } else {
     p.dq = strides_of(results[0]);
     p.dk = strides_of(results[1]);
@@ -89,14 +88,11 @@ void Chooser::attention() {
     p.g = strides_of(in[5]);
     p.add_dk = work_.out[1].accumulate;
     p.add_dv = work_.out[2].accumulate;
-    p.shares = make([&](auto m, auto n) { return GemmShape{type, n, m, d, p.k.position, 1, Q, 1, Q, 1, false}; });
+    p.shares = make([&](auto m, auto n) { return GemmShape{type, n, m, d, d, 1, Q, 1, Q, 1, false}; });
     p.along = make([&](auto m, auto n) { return GemmShape{type, n, m, d, p.v.position, 1, Q, 1, Q, 1, false}; });
-    p.of_v =
-        make([&](auto m, auto n) { return GemmShape{type, n, d, m, Q, 1, p.g.position, 1, p.dv.position, 1, true}; });
-    p.of_k =
-        make([&](auto m, auto n) { return GemmShape{type, n, d, m, Q, 1, p.q.position, 1, p.dk.position, 1, true}; });
-    p.of_q =
-        make([&](auto m, auto n) { return GemmShape{type, m, d, n, 1, Q, p.k.position, 1, p.dq.position, 1, true}; });
+    p.of_v = make([&](auto m, auto n) { return GemmShape{type, n, d, m, Q, 1, d, 1, p.dv.position, 1, true}; });
+    p.of_k = make([&](auto m, auto n) { return GemmShape{type, n, d, m, Q, 1, d, 1, p.dk.position, 1, true}; });
+    p.of_q = make([&](auto m, auto n) { return GemmShape{type, m, d, n, 1, Q, d, 1, d, 1, true}; });
   }
   operands.push_back(emit_.scratch_bytes(attention_scratch(p, type, backward)));
   operands.push_back(emit_.scratch_bytes(std::max<std::size_t>(scratch, 64)));
