@@ -3,6 +3,7 @@
 #include "ir/graph.h"
 #include "ops/formula.h"
 #include "windrow/attention.h"
+#include "windrow/contract.h"
 
 namespace wr::bench {
 namespace {
@@ -126,6 +127,11 @@ std::vector<Case> op_cases() {
   });
   add("cross_entropy_grad", "cross entropy of rows of 256 and its gradient", {matrix, random_integers({256}, 256, 15)},
       [](auto& t) { return grad(cross_entropy(t[0], t[1]), {t[0]})[0]; });
+  for (const Semiring semiring : {Semiring::sum_product, Semiring::max_product, Semiring::max_plus, Semiring::min_plus,
+                                  Semiring::max_min, Semiring::lukasiewicz, Semiring::noisy_or})
+    add("contract_" + std::string(to_string(semiring)), "256 x 256 with 256 x 256",
+        {uniform({256, 256}, {0, 0.3}, 17), uniform({256, 256}, {0.6, 0.9}, 18)},
+        [=](auto& t) { return contract("xy,yz->xz", t[0], t[1], semiring); });
   add("attention", "2 heads of 32 columns, 64 positions, batch 2", {random_normal({2, 64, 2, 32}, 16)},
       [](auto& t) { return attention(t[0], t[0] * 0.5, t[0] + 1, {}); });
   return list;

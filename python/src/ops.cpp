@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "casters.h"
+#include "windrow/contract.h"
 
 namespace wr::python {
 namespace {
@@ -87,6 +88,20 @@ void bind_contractions(nb::module_& m) {
       },
       "spec"_a, "operands"_a,
       "einsum('bi,io->bo', x, w): any number of operands, repeated labels (diagonals), labels to sum over.");
+  m.def(
+      "contract",
+      [](const std::string& spec, nb::handle a, nb::handle b, const std::string& semiring) {
+        const Location w = here();
+        const auto found = semiring_called(semiring);
+        if (!found)
+          fail(w, "contract: there is no semiring '" + semiring +
+                      "'; there are sum_product, max_product, max_plus, min_plus, max_min, lukasiewicz, noisy_or");
+        return either(
+            {a, b}, [&] { return contract(spec, tensor_from(a, w), tensor_from(b, w), *found, w); },
+            [&] { return contract(spec, ArrayIn(a, "contract"), ArrayIn(b, "contract"), *found, w); });
+      },
+      "spec"_a, "a"_a, "b"_a, "semiring"_a,
+      "contract('xy,yz->xz', p, q, 'max_product'): einsum of two operands in another semiring.");
 #define PRODUCT(op, doc)                                                         \
   m.def(                                                                         \
       #op,                                                                       \

@@ -94,6 +94,14 @@ Attrs ScanForm::attrs(std::shared_ptr<const Graph> body) const {
   return {std::move(ints), {}, {}, std::move(body)};
 }
 
+Semiring semiring_of(const Attrs& attrs) {
+  const auto found = semiring_called(attrs.text);
+  if (!found) throw Error("there is no semiring '" + attrs.text + "'");
+  return *found;
+}
+
+Attrs attrs_of(Semiring semiring) { return {{}, {}, std::string(to_string(semiring))}; }
+
 Labels Labels::of(std::string_view spec) {
   Labels labels{{""}, {}};
   const auto arrow = spec.find("->");

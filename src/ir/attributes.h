@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/op.h"
+#include "windrow/contract.h"
 
 namespace wr::ir {
 
@@ -86,6 +87,10 @@ struct ScanForm {
   std::int64_t before_slot() const { return reverse ? 1 : 0; }
   std::int64_t after_slot() const { return reverse ? 0 : 1; }
 };
+
+/// Of contract, contract_share and contract_grad. Throws Error if there is none of that name.
+Semiring semiring_of(const Attrs& attrs);
+Attrs attrs_of(Semiring semiring);
 
 /// Of einsum: "bi,io->bo", taken apart.
 struct Labels {

@@ -24,6 +24,7 @@ std::span<const OpDef> update_ops();
 std::span<const OpDef> leaf_ops();
 std::span<const OpDef> reduce_ops();
 std::span<const OpDef> einsum_ops();
+std::span<const OpDef> contract_ops();
 std::span<const OpDef> shape_ops();
 std::span<const OpDef> index_ops();
 std::span<const OpDef> window_ops();
@@ -97,6 +98,9 @@ struct Grid {
 };
 Grid grid_of(std::int64_t image_height, std::int64_t image_width, const Window& window);
 void expect_image(const Spec& x);
+
+/// An einsum's labels without blanks and with the result written out; throws with the caller's line.
+std::string explicit_labels(std::string_view spec, const char* op, Location where);
 
 /// g summed over the axes along which an operand of this shape was broadcast.
 Tensor sum_to_shape(const Tensor& g, const Shape& shape, Location where);

@@ -15,31 +15,6 @@ namespace {
 
 bool is_label(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-/// Without blanks, and with the result written out: the labels that occur once, in alphabetical order, as numpy has it.
-std::string make_explicit(std::string_view given, Location where) {
-  std::string spec;
-  for (char c : given)
-    if (c != ' ') spec += c;
-  for (std::size_t i = 0; i < spec.size(); ++i) {
-    const char c = spec[i];
-    if (is_label(c) || c == ',') continue;
-    if (c == '-' && i + 1 < spec.size() && spec[i + 1] == '>' && spec.find("->", i + 2) == std::string::npos) {
-      ++i;
-      continue;
-    }
-    fail(where, "einsum: '" + std::string(given) + "': unexpected '" + std::string(1, c) + "' at position " +
-                    std::to_string(i) + "; labels are letters, operands are separated by ',', the result follows '->'");
-  }
-  if (spec.find("->") != std::string::npos) return spec;
-  std::map<char, int> seen;
-  for (char c : spec)
-    if (is_label(c)) ++seen[c];
-  spec += "->";
-  for (auto [label, n] : seen)
-    if (n == 1) spec += label;
-  return spec;
-}
-
 /// Labels for the batch axes of a matrix product, counted from the last.
 std::string batch_labels(int n) {
   std::string labels;
@@ -91,8 +66,34 @@ Tensor product(const char* name, const Tensor& a, const Tensor& b, const char* l
 
 }  // namespace
 
+// Where no result is given it is the labels that occur once, in alphabetical order, as numpy has it.
+std::string ops::explicit_labels(std::string_view given, const char* op, Location where) {
+  std::string spec;
+  for (char c : given)
+    if (c != ' ') spec += c;
+  for (std::size_t i = 0; i < spec.size(); ++i) {
+    const char c = spec[i];
+    if (is_label(c) || c == ',') continue;
+    if (c == '-' && i + 1 < spec.size() && spec[i + 1] == '>' && spec.find("->", i + 2) == std::string::npos) {
+      ++i;
+      continue;
+    }
+    fail(where, std::string(op) + ": '" + std::string(given) + "': unexpected '" + std::string(1, c) +
+                    "' at position " + std::to_string(i) +
+                    "; labels are letters, operands are separated by ',', the result follows '->'");
+  }
+  if (spec.find("->") != std::string::npos) return spec;
+  std::map<char, int> seen;
+  for (char c : spec)
+    if (is_label(c)) ++seen[c];
+  spec += "->";
+  for (auto [label, n] : seen)
+    if (n == 1) spec += label;
+  return spec;
+}
+
 Tensor einsum(std::string_view spec, const std::vector<Tensor>& operands, Location where) {
-  return ir::apply(Op::einsum, operands, {{}, {}, make_explicit(spec, where)}, where);
+  return ir::apply(Op::einsum, operands, {{}, {}, ops::explicit_labels(spec, "einsum", where)}, where);
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b, Location where) { return product("matmul", a, b, "mk", "kn", where); }

@@ -321,6 +321,10 @@ Elements evaluate_op(const Call& call) {
       return evaluate_arg(call);
     case Op::einsum:
       return evaluate_einsum(call);
+    case Op::contract:
+    case Op::contract_share:
+    case Op::contract_grad:
+      return evaluate_contract(call);
     case Op::permute:
     case Op::broadcast:
     case Op::slice:

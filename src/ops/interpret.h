@@ -47,6 +47,7 @@ Elements evaluate_gates(const Call& call);      // gates ... neighbours_sum
 Elements evaluate_recurrent(const Call& call);  // lstm ... gru_grad
 Elements evaluate_rows(const Call& call);       // the rows of rows.def
 Elements evaluate_attention(const Call& call);
+Elements evaluate_contract(const Call& call);           // contract ... contract_grad
 std::vector<Elements> evaluate_scan(const Call& call);  // all results
 
 /// The outputs of a scan's body, of the elements of its inputs.

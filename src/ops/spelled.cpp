@@ -6,6 +6,7 @@
 namespace wr::ops {
 
 Tensor spelled_out(Op op, int number, const std::vector<Tensor>& in, const Attrs& attrs) {
+  if (is_contraction(op)) return contract_spelled_out(op, in, attrs);
   return ir::is_row_op(op) ? row_spelled_out(op, number, in, attrs) : attention_spelled_out(op, number, in, attrs);
 }
 

@@ -14,10 +14,10 @@ using Table = std::array<const OpDef*, kOps>;
 const Table& table() {
   static const Table ops = [] {
     Table t{};
-    for (auto family :
-         {ops::elementwise_ops(), ops::update_ops(), ops::leaf_ops(), ops::reduce_ops(), ops::einsum_ops(),
-          ops::shape_ops(), ops::index_ops(), ops::window_ops(), ops::conv_ops(), ops::gate_ops(), ops::recurrent_ops(),
-          ops::row_ops(), ops::attention_ops(), ops::random_ops(), ops::control_ops(), ops::scan_ops()})
+    for (auto family : {ops::elementwise_ops(), ops::update_ops(), ops::leaf_ops(), ops::reduce_ops(),
+                        ops::einsum_ops(), ops::contract_ops(), ops::shape_ops(), ops::index_ops(), ops::window_ops(),
+                        ops::conv_ops(), ops::gate_ops(), ops::recurrent_ops(), ops::row_ops(), ops::attention_ops(),
+                        ops::random_ops(), ops::control_ops(), ops::scan_ops()})
       for (const OpDef& def : family) t[static_cast<std::size_t>(def.op)] = &def;
     for (const OpDef* def : t)
       if (!def) std::abort();  // an op in the enum that no family defines

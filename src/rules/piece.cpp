@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 
+#include "windrow/contract.h"
 #include "windrow/error.h"
 
 namespace wr::rules {
@@ -22,6 +23,28 @@ constexpr double kLtnPower = 2;
 Tensor from_zero(const Tensor& x) { return x * (1 - kLtnMargin) + kLtnMargin; }
 Tensor from_one(const Tensor& x) { return x * (1 - kLtnMargin); }
 Tensor at_most_one(const Tensor& x) { return 1 - relu(1 - x); }
+
+/// The letter that an axis has in the text of an einsum over all of these.
+char letter(const std::vector<Axis>& all, const Axis& axis) {
+  if (all.size() > 52) throw Error("more than 52 variables in one rule or equation");
+  const auto i = std::find(all.begin(), all.end(), axis) - all.begin();
+  return static_cast<char>(i < 26 ? 'a' + i : 'A' + i - 26);
+}
+
+Semiring semiring_of(Semantics semantics) {
+  switch (semantics) {
+    case Semantics::godel:
+      return Semiring::max_min;
+    case Semantics::lukasiewicz:
+      return Semiring::lukasiewicz;
+    case Semantics::maxprod:
+      return Semiring::max_product;
+    case Semantics::minplus:
+      return Semiring::min_plus;
+    default:
+      return Semiring::noisy_or;
+  }
+}
 
 std::int64_t product_of(const Shape& shape, const std::vector<int>& axes) {
   std::int64_t n = 1;
@@ -91,20 +114,15 @@ Piece einsum_of(const std::vector<Piece>& parts, const std::vector<Axis>& out) {
   for (const Axis& a : out)
     if (has(all, a)) kept.push_back(a);
   if (parts.size() == 1 && kept.size() == all.size()) return {aligned(parts[0], kept), kept};
-  if (all.size() > 52) throw Error("more than 52 variables in one rule or equation");
-  const auto letter = [&](const Axis& a) {
-    const auto i = std::find(all.begin(), all.end(), a) - all.begin();
-    return static_cast<char>(i < 26 ? 'a' + i : 'A' + i - 26);
-  };
   std::string spec;
   std::vector<Tensor> operands;
   for (const Piece& p : parts) {
     if (!operands.empty()) spec += ',';
-    for (const Axis& a : p.axes) spec += letter(a);
+    for (const Axis& a : p.axes) spec += letter(all, a);
     operands.push_back(p.tensor);
   }
   spec += "->";
-  for (const Axis& a : kept) spec += letter(a);
+  for (const Axis& a : kept) spec += letter(all, a);
   return {einsum(spec, operands), kept};
 }
 
@@ -252,44 +270,19 @@ Piece Logic::p_mean(const std::vector<Piece>& parts, const std::vector<Axis>& ou
   return total;
 }
 
-/// a [batch, rows, inner] and b [batch, inner, columns], by name: what is in both and in `out` is batch, what is in
-/// both and not in `out` is inner.
 Piece Logic::contracted(const Piece& a, const Piece& b, const std::vector<Axis>& out) const {
-  std::vector<Axis> batch, rows, columns, inner, alone_a, alone_b;
-  for (const Axis& x : a.axes)
-    (has(b.axes, x) ? (has(out, x) ? batch : inner) : (has(out, x) ? rows : alone_a)).push_back(x);
-  for (const Axis& x : b.axes)
-    if (!has(a.axes, x)) (has(out, x) ? columns : alone_b).push_back(x);
-  inner.insert(inner.end(), alone_a.begin(), alone_a.end());
-  inner.insert(inner.end(), alone_b.begin(), alone_b.end());
-  const auto size = [&](const Axis& x) { return std::max(a.size_of(x), b.size_of(x)); };
-  std::int64_t counts[4] = {1, 1, 1, 1};
-  Shape result;
-  for (const Axis& x : batch) counts[0] *= size(x), result.push_back(size(x));
-  for (const Axis& x : rows) counts[1] *= size(x), result.push_back(size(x));
-  for (const Axis& x : columns) counts[2] *= size(x), result.push_back(size(x));
-  for (const Axis& x : inner) counts[3] *= size(x);
-  const auto flat = [&](const Piece& p, const std::vector<Axis>& first, const std::vector<Axis>& second,
-                        const Shape& flattened) {
-    std::vector<Axis> axes = batch;
-    axes.insert(axes.end(), first.begin(), first.end());
-    axes.insert(axes.end(), second.begin(), second.end());
-    Shape shape;
-    for (const Axis& x : axes) shape.push_back(size(x));
-    return reshape(broadcast(p, axes, shape), flattened);
+  const std::vector<Axis> all = all_axes({a, b});
+  std::vector<Axis> kept;
+  for (const Axis& x : all)
+    if (has(out, x)) kept.push_back(x);
+  const auto letters = [&](const std::vector<Axis>& axes) {
+    std::string text;
+    for (const Axis& x : axes) text += letter(all, x);
+    return text;
   };
-  // [batch, rows, inner, 1] with [batch, 1, inner, columns]: the plan goes through it in strips, in vectors of columns.
-  // Where these are few the inner axis is the last one, and vectors go along it.
-  const bool wide = counts[2] >= std::min<std::int64_t>(16, counts[3]);
-  const Tensor x = flat(a, rows, inner,
-                        wide ? Shape{counts[0], counts[1], counts[3], 1} : Shape{counts[0], counts[1], 1, counts[3]});
-  const Tensor y = wide ? flat(b, inner, columns, {counts[0], 1, counts[3], counts[2]})
-                        : flat(b, columns, inner, {counts[0], 1, counts[2], counts[3]});
-  const Tensor z = some(meet(x, y), {wide ? 2 : 3});
-  std::vector<Axis> axes = batch;
-  axes.insert(axes.end(), rows.begin(), rows.end());
-  axes.insert(axes.end(), columns.begin(), columns.end());
-  return {reshape(z, result), axes};
+  return {contract(letters(a.axes) + "," + letters(b.axes) + "->" + letters(kept), a.tensor, b.tensor,
+                   semiring_of(semantics_)),
+          kept};
 }
 
 // "Exists" over several variables at once, of the conjunction of all parts: where "and" does not distribute over

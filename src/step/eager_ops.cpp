@@ -4,6 +4,7 @@
 #include "base/array_walk.h"
 #include "ops/define.h"
 #include "step/eager.h"
+#include "windrow/contract.h"
 
 namespace wr {
 
@@ -191,6 +192,9 @@ void einsum(Destination dst, std::string_view spec, std::initializer_list<ArrayO
 Array einsum(std::string_view spec, std::initializer_list<ArrayOperand> operands, Where where) {
   return einsum(spec, as_span(operands), where);
 }
+
+WINDROW_EAGER(contract, (std::string_view spec, const Array& a, const Array& b, Semiring semiring), (a, b),
+              (spec, semiring), contract(spec, in[0].tensor, in[1].tensor, semiring, where))
 
 #define WINDROW_EAGER_PRODUCT(name) \
   WINDROW_EAGER(name, (const Array& a, const Array& b), (a, b), (), name(in[0].tensor, in[1].tensor, where))

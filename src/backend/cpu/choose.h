@@ -40,8 +40,9 @@ class Chooser {
   void window();
   void random();
   void iota();
-  // choose_einsum.cpp, choose_conv.cpp, choose_gates.cpp, choose_rows.cpp, choose_attention.cpp
+  // choose_einsum.cpp, choose_contract.cpp, choose_conv.cpp, choose_gates.cpp, choose_rows.cpp, choose_attention.cpp
   void einsum();
+  void contract();
   void conv();
   void rows();
   void attention();

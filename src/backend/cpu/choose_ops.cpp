@@ -131,6 +131,10 @@ void Chooser::run() {
       return lane_sum();
     case Op::einsum:
       return einsum();
+    case Op::contract:
+    case Op::contract_share:
+    case Op::contract_grad:
+      return contract();
     case Op::concat:
       return concat();
     case Op::pad:

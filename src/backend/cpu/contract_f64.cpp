@@ -1,0 +1,26 @@
+// Contractions of f64 for every SIMD target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/contract_f64.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+
+#include "backend/cpu/contract-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace wr::cpu::HWY_NAMESPACE {
+template ContractKernel find_contract_kernel<double>(ContractJob job, Semiring semiring);
+}  // namespace wr::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "backend/cpu/dispatch.h"
+
+namespace wr::cpu {
+
+template <>
+ContractKernel contract_kernel<double>(ContractJob job, Semiring semiring, Target target) {
+  WINDROW_RETURN_FOR(target, find_contract_kernel<double>(job, semiring))
+  return HWY_NAMESPACE::find_contract_kernel<double>(job, semiring);  // the baseline, which every machine has
+}
+
+}  // namespace wr::cpu
+#endif  // HWY_ONCE
