@@ -2,17 +2,19 @@
 #include "cli/rules.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <iostream>
 
+#include "cli/rules_repl.h"
 #include "cli/session.h"
 #include "windrow/data.h"
 #include "windrow/error.h"
 #include "windrow/files.h"
+#include "windrow/npy_rows.h"
+#include "windrow/profile.h"
 #include "windrow/rules.h"
+#include "windrow/rules_batches.h"
 
 namespace wr::cli {
 namespace {
@@ -20,6 +22,8 @@ namespace {
 struct Options {
   std::string file, text, semantics, format = "table", save, restore;
   std::vector<std::string> data, write;
+  std::string domain, profile_out;
+  std::int64_t batch = 256;
   int iterations = 0;
   double tolerance = -1;
   std::int64_t memory_mb = 4096;
@@ -28,18 +32,12 @@ struct Options {
   bool profile = false, in_place = false;
 };
 
-std::pair<std::string, std::string> name_and_file(const std::string& option, const std::string& text) {
-  const std::size_t sign = text.find('=');
-  if (sign == std::string::npos || sign == 0 || sign + 1 == text.size())
-    throw Error(fmt::format("{} '{}': expected NAME=FILE, such as Parent=parents.tsv", option, text));
-  return {text.substr(0, sign), text.substr(sign + 1)};
-}
-
-rules::Program opened(const Options& o) {
+/// `streamed`: whose data are not read at once.
+rules::Program opened(const Options& o, const std::vector<std::string>& streamed = {}) {
   rules::Program program = rules::Program::parse_file(o.file);
   for (const std::string& each : o.data) {
     const auto [name, path] = name_and_file("--data", each);
-    program.load(name, path);
+    if (std::find(streamed.begin(), streamed.end(), name) == streamed.end()) program.load(name, path);
   }
   if (!o.restore.empty()) program.restore(o.restore);
   return program;
@@ -60,12 +58,6 @@ rules::SolveOptions solve_options(const Options& o) {
   return options;
 }
 
-std::string text_of(const rules::Answers& answers, const std::string& format) {
-  if (format == "tsv") return rules::to_tsv(answers);
-  if (format == "json") return rules::to_json(answers);
-  return rules::to_table(answers);
-}
-
 /// Where notes beside the answers go: not in between them where a program reads them.
 std::FILE* notes(const Options& o) { return o.format == "table" ? stdout : stderr; }
 
@@ -80,7 +72,80 @@ void print_profile(std::FILE* out, const rules::SolveFacts& facts) {
                line.line > 0 ? std::to_string(line.line) : "", line.rule);
 }
 
+/// Where the time of compiled steps went, by lines of the program.
+void finish_profile(const Options& o, std::FILE* out) {
+  const std::vector<Profile> all = collected_profiles();
+  if (o.profile && !all.empty()) {
+    const auto longest = std::max_element(all.begin(), all.end(), [](const Profile& a, const Profile& b) {
+      return a.run_us * static_cast<double>(a.runs) < b.run_us * static_cast<double>(b.runs);
+    });
+    fmt::print(out, "{}{}", longest->to_table(12), longest->bottleneck_report());
+  }
+  if (o.profile_out.empty()) return;
+  write_profiles(o.profile_out, all);
+  fmt::print(out, "wrote {}\n", o.profile_out);
+}
+
+/// In batches of a domain's constants: .npy files are read some rows at a time, the next ones while these are computed.
+int run_batches(const Options& o) {
+  std::vector<std::string> inputs, results;
+  std::vector<data::NpyRows> files;
+  std::vector<Output> outputs;
+  std::int64_t rows = -1;
+  for (const std::string& each : o.write) {
+    const auto [name, path] = name_and_file("--write", each);
+    if (!path.ends_with(".npy")) throw Error(fmt::format("--write '{}': with --batches results go to .npy", each));
+    results.push_back(name);
+    outputs.push_back({"--write", path});
+  }
+  if (results.empty()) throw Error("--batches: say what to write: --write NAME=FILE.npy");
+  try_outputs(outputs);
+  const std::vector<std::string> streamed = rules::in_domain(rules::Program::parse_file(o.file), o.domain);
+  for (const std::string& each : o.data) {
+    const auto [name, path] = name_and_file("--data", each);
+    if (std::find(streamed.begin(), streamed.end(), name) == streamed.end()) continue;
+    inputs.push_back(name);
+    files.emplace_back(path);
+    const std::int64_t here = files.back().spec().shape[0];
+    if (rows >= 0 && here != rows) throw Error(fmt::format("{}: {} rows, {} in the files before", path, here, rows));
+    rows = here;
+  }
+  if (files.empty()) throw Error(fmt::format("--batches {}: no --data has a row for each of its constants", o.domain));
+  rules::Batches batches(
+      opened(o, inputs), o.domain, inputs, results,
+      {.batch = std::min(o.batch, std::max<std::int64_t>(rows, 1)), .semantics = solve_options(o).semantics});
+  std::vector<Array> whole(results.size());
+  const auto start = std::chrono::steady_clock::now();
+  batches.run(
+      rows,
+      [&](std::int64_t first, std::int64_t count) {
+        std::vector<Array> part;
+        for (const data::NpyRows& file : files) part.push_back(file.read(first, count));
+        return part;
+      },
+      [&](std::int64_t first, const std::vector<Array>& found) {
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          Shape shape = found[i].shape();
+          const std::int64_t row = shape.count() / shape[0];
+          shape[0] = rows;
+          if (first == 0) whole[i] = Array::zeros(shape);
+          std::copy_n(found[i].data<float>(), found[i].count(), whole[i].mutable_data<float>() + first * row);
+        }
+      });
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    data::write_npy(outputs[i].path, whole[i]);
+    fmt::print(notes(o), "wrote {}\n", outputs[i].path);
+  }
+  fmt::print(notes(o), "{} rows in batches of {}: {:.3f} s, of which {:.3f} s to compile\n", rows, batches.batch(),
+             seconds, batches.step().facts().compile_ms / 1e3);
+  finish_profile(o, notes(o));
+  return 0;
+}
+
 int run(const Options& o) {
+  if (o.profile || !o.profile_out.empty()) profile_all_steps(true);
+  if (!o.domain.empty()) return run_batches(o);
   std::vector<Output> outputs;
   for (const std::string& each : o.write) outputs.push_back({"--write", name_and_file("--write", each).second});
   try_outputs(outputs);
@@ -94,16 +159,13 @@ int run(const Options& o) {
   }
   for (const std::string& each : o.write) {
     const auto [name, path] = name_and_file("--write", each);
-    if (path.ends_with(".npy"))
-      data::write_npy(path, program.array(name, options));
-    else
-      write_file(path, text_of(program.relation(name, options, o.profile ? &facts : nullptr),
-                               path.ends_with(".json") ? "json" : "tsv"));
+    write_relation(program, name, path, options, o.profile ? &facts : nullptr);
     fmt::print(notes(o), "wrote {}\n", path);
   }
   if (all.empty() && o.write.empty())
     fmt::print(notes(o), "{}: no queries; ask with windrow rules query, or add `?- ... .`\n", o.file);
   if (o.profile) print_profile(notes(o), facts);
+  finish_profile(o, notes(o));
   return 0;
 }
 
@@ -118,7 +180,8 @@ int explain(const Options& o) {
 }
 
 int train(const Options& o) {
-  check_outputs({{"--save", o.save}}, {{"the program", o.file}});
+  check_outputs({{"--save", o.save}, {"--out", o.profile_out}}, {{"the program", o.file}});
+  if (o.profile || !o.profile_out.empty()) profile_all_steps(true);
   rules::Program program = opened(o);
   rules::TrainOptions options;
   options.semantics = solve_options(o).semantics;
@@ -140,6 +203,7 @@ int train(const Options& o) {
   }
   for (const rules::Answers& answers : program.run(solve_options(o)))
     fmt::print("?- {}.\n{}", answers.query, text_of(answers, o.format));
+  finish_profile(o, notes(o));
   return interrupted() ? kInterrupted : 0;
 }
 
@@ -150,10 +214,8 @@ int check(const Options& o) {
   return 0;
 }
 
-constexpr std::uint64_t kMostText = std::uint64_t{1} << 30;
-
 int format(const Options& o) {
-  const std::string before = read_file(o.file, kMostText), after = rules::format_text(before, o.file);
+  const std::string before = read_file(o.file, kMostProgram), after = rules::format_text(before, o.file);
   if (!o.in_place)
     fmt::print("{}", after);
   else if (before != after)
@@ -161,55 +223,14 @@ int format(const Options& o) {
   return 0;
 }
 
-constexpr const char* kReplHelp =
-    "Statements end in a dot and may go over several lines.\n"
-    "  Parent(Ann, Bob).           a fact\n"
-    "  A(x, y) :- Parent(x, y).    a rule\n"
-    "  ?- A(Ann, y).               a query\n"
-    "  :explain A(Ann, Bob)        why it holds\n"
-    "  :list   :help   :quit\n";
-
-/// The statements so far, and one more text: kept if the whole still has a meaning.
-void enter(std::string& program_text, const std::string& text, const rules::SolveOptions& options) {
-  const rules::Program program = rules::Program::parse(program_text + text, "input");
-  const bool is_query = text.find("?-") == 0 || text.ends_with('?') || text.ends_with("?.");
-  if (!is_query) {
-    program_text += text + "\n";
-    return;
-  }
-  for (const rules::Answers& answers : program.run(options)) fmt::print("{}", rules::to_table(answers));
-}
-
 int repl(const Options& o) {
-  std::string text = o.file.empty() ? "" : rules::format_text(read_file(o.file, kMostText), o.file);
-  const rules::SolveOptions options = solve_options(o);
-  const bool person = isatty(STDIN_FILENO) != 0;
-  if (person) fmt::print("windrow rules; :help for help\n");
-  std::string pending, line;
-  while ((person ? (fmt::print("{}", pending.empty() ? "> " : "  "), std::fflush(stdout), true) : true) &&
-         std::getline(std::cin, line)) {
-    while (line.ends_with(' ') || line.ends_with('\r')) line.pop_back();
-    if (pending.empty() && line.empty()) continue;
-    try {
-      if (pending.empty() && line.starts_with(":quit")) break;
-      if (pending.empty() && line.starts_with(":list")) {
-        fmt::print("{}", text);
-      } else if (pending.empty() && line.starts_with(":explain ")) {
-        fmt::print("{}", rules::Program::parse(text, "input").explain(line.substr(9), options));
-      } else if (pending.empty() && line.starts_with(':')) {
-        fmt::print("{}", kReplHelp);
-      } else {
-        pending += (pending.empty() ? "" : "\n") + line;
-        if (!line.ends_with('.') && !line.ends_with('?')) continue;
-        const std::string whole = std::move(pending);
-        pending.clear();
-        enter(text, whole, options);
-      }
-    } catch (const Error& e) {
-      fmt::print("{}\n", e.what());
-    }
-  }
-  return 0;
+  ReplOptions options;
+  options.file = o.file;
+  options.format = o.format;
+  options.restore = o.restore;
+  options.data = o.data;
+  options.solve = solve_options(o);
+  return rules_repl(options);
 }
 
 Command command(Command rules, const std::string& name, const std::string& what, const std::shared_ptr<Options>& o,
@@ -241,10 +262,20 @@ void add_rules(Command program) {
   const auto formats = [&](Command c) {
     c.option("--format", o->format, "table, tsv or json").one_of({"table", "tsv", "json"}).show_default();
   };
+  const auto profiles = [&](Command c) {
+    c.flag("--profile", o->profile, "Show where the time went, by rule and line, and what bounds it");
+    c.option("--out", o->profile_out, "Write the profile: .html (flame graph), .trace.json, .json, .txt").type("FILE");
+  };
   auto c = command(rules, "run", "Answer the queries that stand in a program", o, true);
   formats(c);
   c.option("--write", o->write, "Write a relation to .tsv, .json or .npy").type("NAME=FILE");
-  c.flag("--profile", o->profile, "Show where the time went, by rule and line");
+  c.option("--batches", o->domain,
+           "Run on some constants of this domain at a time; .npy files of --data are read as needed")
+      .type("DOMAIN");
+  c.option("--batch", o->batch, "So many of them; windrow tune rules finds a good number")
+      .range(1, 1 << 24)
+      .show_default();
+  profiles(c);
   c.does([o] { return run(*o); });
   c = command(rules, "query", "Ask a program; only what the answer needs is derived", o, true);
   c.option("query", o->text, "Such as 'Ancestor(Ann, y), not Rich(y)'").required();
@@ -257,6 +288,7 @@ void add_rules(Command program) {
   c.option("--steps", o->steps, "In place of the program's own").range(1, 1000000000).type("N");
   c.option("--lr", o->lr, "In place of the program's own").range(1e-30, 1e30).type("X");
   c.option("--save", o->save, "Write what was learned").type("FILE");
+  profiles(c);
   c.does([o] { return train(*o); });
   c = command(rules, "check", "Find mistakes without running", o, true);
   c.does([o] { return check(*o); });
@@ -264,6 +296,7 @@ void add_rules(Command program) {
   c.flag("--write", o->in_place, "Change the file instead");
   c.does([o] { return format(*o); });
   c = command(rules, "repl", "Enter statements and queries one after the other", o, true);
+  formats(c);
   c.does([o] { return repl(*o); });
 }
 

@@ -9,6 +9,7 @@
 #include "windrow/bench.h"
 #include "windrow/chart.h"
 #include "windrow/files.h"
+#include "windrow/rules_batches.h"
 #include "windrow/text.h"
 
 namespace wr::cli {
@@ -21,7 +22,7 @@ struct TuneOptions {
   double seconds = 0.3;
   int threads = 0;
   bool json = false;
-  std::string svg, net = "cnn", data, family;
+  std::string svg, net = "cnn", data, family, file, domain, result;
 };
 
 std::int64_t memory_of(const Step& step) {
@@ -92,6 +93,26 @@ int tune_bench(const TuneOptions& o) {
   return report(o, bench::tune_batch(make, batches(o), o.seconds), "bench " + o.family);
 }
 
+/// What a program makes of so many constants of a domain at a time; the numbers do not matter, so they are random.
+int tune_rules(const TuneOptions& o) {
+  check_outputs({{"--svg", o.svg}});
+  const rules::Program program = rules::Program::parse_file(o.file);
+  const std::vector<std::string> inputs = rules::in_domain(program, o.domain);
+  const auto make = [&](std::int64_t batch) {
+    auto work =
+        std::make_shared<rules::Batches>(program, o.domain, inputs, std::vector<std::string>{o.result},
+                                         rules::BatchOptions{.batch = batch, .compile = {.threads = o.threads}});
+    std::vector<Array> rows;
+    for (std::size_t i = 0; i < inputs.size(); ++i) rows.push_back(bench::random_normal(work->input_spec(i).shape, i));
+    std::vector<const Array*> arguments;
+    for (const Array& a : rows) arguments.push_back(&a);
+    Step& step = work->step();
+    step.run(arguments);
+    return bench::BatchWork{[work, rows] { work->step().again(); }, memory_of(step)};
+  };
+  return report(o, bench::tune_batch(make, batches(o), o.seconds), "rules " + o.file + ", " + o.domain);
+}
+
 void add_common(Command c, TuneOptions& o) {
   c.option("--from", o.from, "Smallest batch; doubled until --to").range(1, 1 << 20).show_default();
   c.option("--to", o.to, "Largest batch").range(1, 1 << 20).show_default();
@@ -119,6 +140,12 @@ void add_tune(Command program) {
       .required();
   add_common(bench, *o);
   bench.does([o] { return tune_bench(*o); });
+  auto rules = tune.add("rules", "A program of rules, run on some constants of a domain at a time");
+  rules.option("file", o->file, "The program").required();
+  rules.option("--batches", o->domain, "The domain").type("DOMAIN").required();
+  rules.option("--write", o->result, "The relation or tensor that is wanted").type("NAME").required();
+  add_common(rules, *o);
+  rules.does([o] { return tune_rules(*o); });
 }
 
 }  // namespace wr::cli

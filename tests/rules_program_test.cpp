@@ -1,6 +1,9 @@
 // The program `windrow rules`: what its commands print, write and return.
+#include <pty.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "temporary_files.h"
@@ -136,6 +139,101 @@ TEST_F(RulesProgram, EntersStatementsOneAfterTheOther) {
             "input:4:1: Q has 1 arguments (line 2), 2 here\n"
             "Q(A)\n  by Q(x) :- P(x).   line 2\n  P(A)   fact, line 1\n"
             "P(A).\nQ(x) :-\n  P(x).\n");
+}
+
+TEST_F(RulesProgram, TheReplReadsDataAndAsksForTensorsWritesAndSaves) {
+  write_text(folder_ / "road.wr",
+             "domain City.\nrel Road(City, City) input.\nWay(x, z) :- Road(x, y), Road(y, z).\n?- Way(x, y).\n");
+  write_text(folder_ / "roads.tsv", "Rome\tOslo\nOslo\tBern\n");
+  const Said said = rules("repl road.wr --data Road=roads.tsv --format tsv",
+                          "?- Way(Rome, z).\n:format json\n?- Way(Rome, z).\n:write Way=way.npy\n:names\n:save all.wr\n"
+                          ":format xml\n:semantics fuzzy\n:load Road\n:lost\n:semantics product\n?- Way(Rome, z).\n");
+  EXPECT_EQ(said.code, 0) << said.error;
+  EXPECT_EQ(
+      said.out,
+      "z\nBern\n{\"query\":\"Way(Rome, z)\",\"columns\":[\"z\"],\"rows\":[[\"Bern\"]]}\nwrote way.npy\nRoad\nWay\n"
+      "wrote all.wr\n:format 'xml': expected table, tsv or json\n"
+      ":semantics 'fuzzy': there is none of that name; :help lists the commands\n"
+      ":load 'Road': expected NAME=FILE, such as Parent=parents.tsv\n"
+      ":lost: there is no such command; :help lists them\n"
+      "{\"query\":\"Way(Rome, z)\",\"columns\":[\"z\"],\"rows\":[[\"Bern\"]],\"values\":[1.0]}\n");
+  EXPECT_EQ(data::read_npy(folder_ / "way.npy").shape(), (Shape{3, 3}));
+  EXPECT_NE(read_text(folder_ / "all.wr").find("Way(x, z) :- Road(x, y), Road(y, z)."), std::string::npos);
+  const Said loads = rules("repl",
+                           "domain City.\nrel Road(City, City) input.\n:load Road=roads.tsv\n?- Road(x, Bern).\n"
+                           "T[i] = 2 * i.\n");
+  EXPECT_EQ(loads.out.substr(0, 17), "x\nOslo\n1 answer\n");
+}
+
+/// A person at a terminal: what is typed, and what stands on the screen in the end.
+std::string typed(const std::string& home, const std::string& keys) {
+  int terminal = -1;
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (child == 0) {
+    setenv("XDG_STATE_HOME", home.c_str(), 1);
+    execl(WINDROW_PROGRAM, WINDROW_PROGRAM, "rules", "repl", nullptr);
+    _exit(127);
+  }
+  std::string screen;
+  std::size_t sent = 0;
+  char part[4096];
+  // A line's keys are sent once its prompt stands there, as a person would.
+  for (ssize_t n = 0; (n = read(terminal, part, sizeof part)) > 0;) {
+    screen.append(part, static_cast<std::size_t>(n));
+    const bool waits = screen.ends_with("\x1b[2C");
+    if (!waits || sent >= keys.size()) continue;
+    const std::size_t end = std::min(keys.find('\r', sent), keys.size() - 1) + 1;
+    EXPECT_EQ(write(terminal, keys.data() + sent, end - sent), static_cast<ssize_t>(end - sent));
+    sent = end;
+    screen += "\n";
+  }
+  close(terminal);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << screen;
+  return screen;
+}
+
+int times(const std::string& text, const std::string& part) {
+  int n = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+TEST_F(RulesProgram, TheReplForkEditsCompletesAndRecalls) {
+  const std::string up = "\x1b[A", left = "\x1b[D";
+  // "Parent(Ann, Bob)." with a slip mended, a completed query, the same again from the history, an interrupted line.
+  const std::string screen = typed(folder_ / "", "Parnt(Ann, Bob)." + left + left + left + left + left + left + left +
+                                                     left + left + left + left + left + left + "e\r" +
+                                                     "?- Par\t(x, y).\r" + up + "\r" + "nonsense\x03" + ":quit\r");
+  EXPECT_EQ(times(screen, "Ann  Bob\r\n1 answer"), 2) << screen;
+  EXPECT_EQ(times(screen, "input:"), 0) << screen;
+  EXPECT_EQ(read_text(folder_ / "windrow/rules_history"), "Parent(Ann, Bob).\n?- Parent(x, y).\n:quit\n");
+  // The next session remembers: three lines up is the fact, two the query.
+  const std::string again = typed(folder_ / "", up + up + up + "\r" + up + up + up + "\r" + "\x04");
+  EXPECT_EQ(times(again, "Ann  Bob\r\n1 answer"), 1) << again;
+}
+
+TEST_F(RulesProgram, RunsInBatchesAndSaysWhereTheTimeWent) {
+  write_text(folder_ / "net.wr",
+             "domain Example = 10.\ndomain In = 3.\ntensor X[Example, In] input.\ntensor Y[Example].\n"
+             "Y[n] = relu(X[n, i] * i).\n");
+  std::vector<float> x;
+  for (int i = 0; i < 7 * 3; ++i) x.push_back(static_cast<float>(i) - 9);
+  data::write_npy(folder_ / "x.npy", Array::from(x, {7, 3}));
+  const Said said =
+      rules("run net.wr --data X=x.npy --batches Example --batch 3 --write Y=y.npy --profile --out p.html");
+  EXPECT_EQ(said.code, 0) << said.error;
+  EXPECT_NE(said.out.find("7 rows in batches of 3"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("net.wr:5"), std::string::npos) << said.out;
+  EXPECT_NE(read_text(folder_ / "p.html").find("net.wr"), std::string::npos);
+  const auto y = data::read_npy(folder_ / "y.npy").to_vector<float>();
+  ASSERT_EQ(y.size(), 7U);
+  for (std::size_t n = 0; n < 7; ++n) EXPECT_EQ(y[n], std::max(0.F, x[n * 3 + 1] + 2 * x[n * 3 + 2])) << n;
+  EXPECT_EQ(rules("run net.wr --data X=x.npy --batches Exampel --write Y=y.npy").error,
+            "windrow: --batches Exampel: no --data has a row for each of its constants\n");
+  EXPECT_EQ(rules("run net.wr --data X=x.npy --batches Example").error,
+            "windrow: --batches: say what to write: --write NAME=FILE.npy\n");
 }
 
 }  // namespace

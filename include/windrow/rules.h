@@ -76,8 +76,10 @@ struct TrainReport {
 
 class Program {
  public:
-  /// The name stands in messages. Throws Error `kin.wr:3:14: ...`.
+  /// The name stands in messages. Throws Error `kin.wr:3:14: ...`. Files that it loads are found from where the process
+  /// runs.
   static Program parse(std::string_view text, const std::string& name = "program");
+  static Program parse_in_folder(std::string_view text, const std::string& folder, const std::string& name = "program");
   /// Files that the program loads are found from its own folder.
   static Program parse_file(const std::string& path);
 
@@ -135,6 +137,7 @@ class Program {
   const Inside& inside() const { return *inside_; }
 
  private:
+  friend class Batches;
   explicit Program(std::unique_ptr<Inside> inside);
   std::unique_ptr<Inside> inside_;
 };

@@ -4,6 +4,7 @@
 
 #include "data/readers.h"
 #include "windrow/error.h"
+#include "windrow/npy_rows.h"
 
 namespace wr::data {
 
@@ -203,6 +204,48 @@ Array read_npy(const Source& source, const ReadLimits& limits) {
   const auto stream = plain_stream(source, 0, source.size());
   Reader reader(*stream, source.name(), limits);
   return read_npy(reader);
+}
+
+struct NpyRows::Inside {
+  Source source;
+  Stored stored;
+  Spec spec;
+  std::uint64_t begin = 0;  // of the elements
+};
+
+NpyRows::NpyRows(const std::string& path) {
+  Source source = Source::open(path);
+  const auto stream = plain_stream(source, 0, source.size());
+  Reader reader(*stream, source.name(), {.bytes = source.size() * 8 + 64});
+  const Header header = read_header(reader);
+  const Stored stored = stored_as(reader, header);
+  if (header.fortran || header.shape.rank() == 0)
+    reader.refuse(header.shape_at, "rows are read of arrays in C order with at least one axis only");
+  const std::uint64_t bytes =
+      reader.checked_bytes(header.shape, static_cast<std::uint64_t>(stored.bytes), stored.dtype(), header.shape_at);
+  if (reader.position() + bytes != source.size())
+    reader.refuse(header.shape_at, "the elements end before the file does");
+  const std::uint64_t begin = reader.position();
+  inside_ = std::make_unique<Inside>(Inside{std::move(source), stored, {stored.dtype(), header.shape}, begin});
+}
+NpyRows::NpyRows(NpyRows&&) noexcept = default;
+NpyRows::~NpyRows() = default;
+
+const Spec& NpyRows::spec() const { return inside_->spec; }
+
+Array NpyRows::read(std::int64_t first, std::int64_t count) const {
+  Shape shape = inside_->spec.shape;
+  if (first < 0 || count < 0 || first > shape[0] - count)
+    throw Error(inside_->source.name() + ": rows " + std::to_string(first) + " to " + std::to_string(first + count) +
+                " of " + std::to_string(shape[0]));
+  const std::uint64_t row = shape[0] == 0 ? 0
+                                          : static_cast<std::uint64_t>(shape.count() / shape[0]) *
+                                                static_cast<std::uint64_t>(inside_->stored.bytes);
+  shape[0] = count;
+  const std::uint64_t size = row * static_cast<std::uint64_t>(count);
+  const auto stream = plain_stream(inside_->source, inside_->begin + row * static_cast<std::uint64_t>(first), size);
+  Reader reader(*stream, inside_->source.name(), {.bytes = size * 8 + 64});
+  return read_elements(reader, shape, inside_->stored, 0);
 }
 
 Array read_npy(const std::string& path, const ReadLimits& limits) { return read_npy(Source::open(path), limits); }

@@ -5,6 +5,19 @@
 #include <cstring>
 #include <functional>
 
+#include "windrow/said_at.h"
+
+namespace wr {
+namespace {
+thread_local const SaidAt* innermost = nullptr;
+}  // namespace
+
+SaidAt::SaidAt(Location where) : where_(where), outer_(innermost) { innermost = this; }
+SaidAt::~SaidAt() { innermost = outer_; }
+const Location* SaidAt::current() { return innermost ? &innermost->where_ : nullptr; }
+
+}  // namespace wr
+
 namespace wr::ir {
 namespace {
 
@@ -92,7 +105,8 @@ int Graph::add(Op op, std::vector<int> ids, Attrs attrs, Location where) {
   if (!fits_memory(node.spec))
     fail(gradient_of ? *gradient_of : where, std::string(definition(op).name) + ": a result of " +
                                                  to_string(node.spec) + " has more elements than any memory");
-  node.where = gradient_of ? *gradient_of : where;
+  const Location* said = SaidAt::current();
+  node.where = gradient_of ? *gradient_of : said ? *said : where;
   node.gradient = gradient_of != nullptr;
   node.scope = scope;
   node.copy = copy;

@@ -123,23 +123,22 @@ Program::Program(Program&&) noexcept = default;
 Program& Program::operator=(Program&&) noexcept = default;
 Program::~Program() = default;
 
-Program Program::parse(std::string_view text, const std::string& name) {
+Program Program::parse(std::string_view text, const std::string& name) { return parse_in_folder(text, "", name); }
+
+Program Program::parse_in_folder(std::string_view text, const std::string& folder, const std::string& name) {
   auto inside = std::make_unique<Inside>();
   inside->syntax = parse_text(text, name);
+  inside->folder = folder;
+  for (const Statement& s : inside->syntax.statements)
+    if (s.kind == Statement::Kind::directive && s.name == "load")
+      add_loaded(inside->data, s.head.name, path_from(folder, s.file), declared_arity(inside->syntax, s.head.name));
   inside->check_again();
   return Program(std::move(inside));
 }
 
 Program Program::parse_file(const std::string& path) {
-  auto inside = std::make_unique<Inside>();
-  inside->syntax = parse_text(read_text_file(path), std::filesystem::path(path).filename().string());
-  inside->folder = std::filesystem::path(path).parent_path().string();
-  for (const Statement& s : inside->syntax.statements)
-    if (s.kind == Statement::Kind::directive && s.name == "load")
-      add_loaded(inside->data, s.head.name, path_from(inside->folder, s.file),
-                 declared_arity(inside->syntax, s.head.name));
-  inside->check_again();
-  return Program(std::move(inside));
+  const std::filesystem::path file(path);
+  return parse_in_folder(read_text_file(path), file.parent_path().string(), file.filename().string());
 }
 
 void Program::add(const std::string& relation, const std::vector<std::vector<std::string>>& rows,
@@ -181,8 +180,14 @@ Answers Program::relation(const std::string& name, const SolveOptions& options, 
 }
 
 Array Program::array(const std::string& name, const SolveOptions& options) const {
+  const int id = inside_->checked.id(name);
+  const Semantics semantics = options.semantics.value_or(semantics_of(inside_->syntax));
+  if (id >= 0 && semantics != Semantics::boolean) {
+    RealSolver solver(inside_->checked, inside_->data, inside_->parameters, semantics, options);
+    return solver.value(id);
+  }
   const Answers answers = relation(name, options);
-  const Predicate& p = inside_->checked.predicates[static_cast<std::size_t>(inside_->checked.id(name))];
+  const Predicate& p = inside_->checked.predicates[static_cast<std::size_t>(id)];
   Shape shape;
   double cells = 1;
   for (int d : p.domains) {
@@ -202,8 +207,7 @@ Array Program::array(const std::string& name, const SolveOptions& options) const
     values[static_cast<std::size_t>(at)] = answers.values.empty() ? 1.0 : answers.values[r];
   }
   const Array array = Array::from(values, shape);
-  const bool boolean = options.semantics.value_or(semantics()) == Semantics::boolean;
-  return boolean && !p.tensor ? array.astype(DType::boolean) : array;
+  return p.tensor ? array : array.astype(DType::boolean);
 }
 
 std::string Program::explain(std::string_view atom, const SolveOptions& options) const {

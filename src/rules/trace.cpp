@@ -210,6 +210,7 @@ Tensor Tracer::with_rules(int id, const Tensor& start) {
 Piece Tracer::rule_value(int statement) {
   const int before = std::exchange(statement_, statement);
   const Statement& s = program_.syntax.statements[static_cast<std::size_t>(statement)];
+  const SaidAt here(location_of(s));
   const Logic meaning = logic(s);
   std::vector<Piece> parts;
   conjuncts(s.body, meaning, {}, parts);
@@ -229,6 +230,7 @@ Piece Tracer::rule_value(int statement) {
 Piece Tracer::body(int statement) {
   statement_ = statement;
   const Statement& s = program_.syntax.statements[static_cast<std::size_t>(statement)];
+  const SaidAt here(location_of(s));
   const Logic meaning(settings_.semantics, settings_.dtype);
   const Piece value = formula(s.body, meaning, s.kind == Statement::Kind::constraint ? s.semantics : "");
   std::vector<Axis> order;

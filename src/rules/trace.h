@@ -10,6 +10,7 @@
 #include "rules/check.h"
 #include "rules/piece.h"
 #include "windrow/rules.h"
+#include "windrow/said_at.h"
 
 namespace wr::rules {
 
@@ -59,6 +60,7 @@ class Tracer {
   [[noreturn]] void fail(Place place, const std::string& message) const;
   Logic logic(const Statement& s) const;
   DType dtype() const { return settings_.dtype; }
+  Location location_of(const Statement& s) const { return {program_.syntax.name, static_cast<unsigned>(s.place.line)}; }
   const Domain& domain(int id) const { return program_.domains[static_cast<std::size_t>(id)]; }
   const Predicate& predicate(int id) const { return program_.predicates[static_cast<std::size_t>(id)]; }
   Shape shape_of(int predicate) const;

@@ -173,6 +173,7 @@ Piece Tracer::call(const Expr& e, const Names& needed) {
 
 Piece Tracer::equation_value(int statement) {
   const Statement& s = program_.syntax.statements[static_cast<std::size_t>(statement)];
+  const SaidAt here(location_of(s));
   const int before = std::exchange(statement_, statement);
   const std::string axis_before = std::exchange(normalised_, "");
   Names needed;

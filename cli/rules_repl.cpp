@@ -1,0 +1,208 @@
+#include "cli/rules_repl.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "cli/line_editor.h"
+#include "windrow/data.h"
+#include "windrow/error.h"
+#include "windrow/files.h"
+
+namespace wr::cli {
+
+std::pair<std::string, std::string> name_and_file(const std::string& option, const std::string& text) {
+  const std::size_t sign = text.find('=');
+  if (sign == std::string::npos || sign == 0 || sign + 1 == text.size())
+    throw Error(fmt::format("{} '{}': expected NAME=FILE, such as Parent=parents.tsv", option, text));
+  return {text.substr(0, sign), text.substr(sign + 1)};
+}
+
+std::string text_of(const rules::Answers& answers, const std::string& format) {
+  if (format == "tsv") return rules::to_tsv(answers);
+  if (format == "json") return rules::to_json(answers);
+  return rules::to_table(answers);
+}
+
+void write_relation(const rules::Program& program, const std::string& name, const std::string& path,
+                    const rules::SolveOptions& options, rules::SolveFacts* facts) {
+  if (path.ends_with(".npy"))
+    data::write_npy(path, program.array(name, options));
+  else
+    write_file(path, text_of(program.relation(name, options, facts), path.ends_with(".json") ? "json" : "tsv"));
+}
+
+namespace {
+
+constexpr const char* kHelp =
+    "Statements end in a dot and may go over several lines.\n"
+    "  Parent(Ann, Bob).           a fact\n"
+    "  A(x, y) :- Parent(x, y).    a rule\n"
+    "  ?- A(Ann, y).               a query; Y[i]? asks for a tensor\n"
+    "  :explain A(Ann, Bob)        why it holds\n"
+    "  :list                       all statements so far\n"
+    "  :names                      all relations and tensors\n"
+    "  :load Parent=parents.tsv    facts, or a whole tensor, from .tsv, .csv or .npy\n"
+    "  :write A=a.npy              a relation or tensor to .tsv, .json or .npy\n"
+    "  :semantics product          in place of the program's own\n"
+    "  :format tsv                 answers as table, tsv or json\n"
+    "  :train                      minimise what @minimize names\n"
+    "  :save FILE                  the statements so far\n"
+    "  :help   :quit\n"
+    "Tab completes names, arrows recall what was typed.\n";
+
+constexpr const char* kWords[] = {
+    ":explain", ":list", ":names",     ":load", ":write",     ":semantics", ":format",   ":train", ":save",
+    ":help",    ":quit", "domain",     "rel",   "tensor",     "input",      "learn",     "not",    "exists",
+    "forall",   "count", "constraint", "@load", "@semantics", "@fixpoint",  "@minimize", "@seed"};
+
+std::string trimmed(std::string text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
+  std::size_t from = 0;
+  while (from < text.size() && std::isspace(static_cast<unsigned char>(text[from]))) ++from;
+  return text.substr(from);
+}
+
+class Repl {
+ public:
+  explicit Repl(const ReplOptions& options) : options_(options) {
+    if (!options_.file.empty()) {
+      text_ = rules::format_text(read_file(options_.file, kMostProgram), options_.file);
+      folder_ = std::filesystem::path(options_.file).parent_path().string();
+    }
+    program_ = made(text_);
+  }
+
+  int run() {
+    LineEditor lines(state_file("rules_history"), [this](std::string_view) { return words(); });
+    if (lines.on_terminal()) fmt::print("windrow rules; :help for help\n");
+    std::string pending, line;
+    for (;;) {
+      std::fflush(stdout);
+      const LineEditor::Got got = lines.read(pending.empty() ? "> " : "  ", line);
+      if (got == LineEditor::Got::end) break;
+      if (got == LineEditor::Got::interrupt) {
+        pending.clear();
+        continue;
+      }
+      while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
+      if (pending.empty()) line = trimmed(line);
+      if (pending.empty() && line.empty()) continue;
+      try {
+        if (pending.empty() && line.starts_with(':')) {
+          if (!command(line)) break;
+          continue;
+        }
+        pending += (pending.empty() ? "" : "\n") + line;
+        if (!line.ends_with('.') && !line.ends_with('?')) continue;
+        const std::string whole = std::move(pending);
+        pending.clear();
+        enter(whole);
+      } catch (const Error& e) {
+        fmt::print("{}\n", e.what());
+      }
+    }
+    return 0;
+  }
+
+ private:
+  rules::Program made(const std::string& text) const {
+    rules::Program program = rules::Program::parse_in_folder(text, folder_, "input");
+    for (const std::string& each : options_.data) {
+      const auto [name, path] = name_and_file("--data", each);
+      program.load(name, path);
+    }
+    if (!options_.restore.empty()) program.restore(options_.restore);
+    return program;
+  }
+
+  /// A query is answered; any other statement is kept if the whole still has a meaning.
+  void enter(std::string text) {
+    const bool asks = text.starts_with("?-");
+    if (!asks && !text.ends_with('?') && !text.ends_with("?.")) {
+      program_ = made(text_ + text + "\n");
+      text_ += text + "\n";
+      return;
+    }
+    if (asks) text = text.substr(2);
+    while (!text.empty() && (text.back() == '?' || text.back() == '.')) text.pop_back();
+    fmt::print("{}", text_of(program_.query(trimmed(text), options_.solve), options_.format));
+  }
+
+  /// False to end.
+  bool command(const std::string& line) {
+    const std::size_t blank = std::min(line.find(' '), line.size());
+    const std::string name = line.substr(0, blank), rest = trimmed(line.substr(blank));
+    if (name == ":quit" || name == ":q") return false;
+    if (name == ":list") {
+      fmt::print("{}", text_);
+    } else if (name == ":names") {
+      for (const std::string& each : program_.names()) fmt::print("{}\n", each);
+    } else if (name == ":explain") {
+      fmt::print("{}", program_.explain(rest, options_.solve));
+    } else if (name == ":load") {
+      name_and_file(":load", rest);
+      options_.data.push_back(rest);
+      try {
+        program_ = made(text_);
+      } catch (const Error&) {
+        options_.data.pop_back();
+        throw;
+      }
+    } else if (name == ":write") {
+      const auto [relation, path] = name_and_file(":write", rest);
+      write_relation(program_, relation, path, options_.solve);
+      fmt::print("wrote {}\n", path);
+    } else if (name == ":semantics") {
+      const auto found = rules::semantics_called(rest);
+      if (!found)
+        throw Error(fmt::format(":semantics '{}': there is none of that name; :help lists the commands", rest));
+      options_.solve.semantics = found;
+    } else if (name == ":format") {
+      if (rest != "table" && rest != "tsv" && rest != "json")
+        throw Error(fmt::format(":format '{}': expected table, tsv or json", rest));
+      options_.format = rest;
+    } else if (name == ":train") {
+      const rules::TrainReport report = program_.train({.semantics = options_.solve.semantics});
+      fmt::print("{} steps in {:.3f} s, loss {:.6g}\n{}", report.losses.size(), report.seconds, report.losses.back(),
+                 program_.learned());
+    } else if (name == ":save") {
+      if (rest.empty()) throw Error(":save: expected a file");
+      write_file(rest, text_);
+      fmt::print("wrote {}\n", rest);
+    } else if (name == ":help") {
+      fmt::print("{}", kHelp);
+    } else {
+      throw Error(fmt::format("{}: there is no such command; :help lists them", name));
+    }
+    return true;
+  }
+
+  /// Everything that has a name: the language's words, relations, and every name in the statements.
+  std::vector<std::string> words() const {
+    std::vector<std::string> all(std::begin(kWords), std::end(kWords));
+    for (std::string& name : program_.names()) all.push_back(std::move(name));
+    std::string word;
+    for (const char c : text_ + " ") {
+      if (std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c < 0) {
+        word += c;
+        continue;
+      }
+      if (word.size() > 1 && !std::isdigit(static_cast<unsigned char>(word[0]))) all.push_back(word);
+      word.clear();
+    }
+    return all;
+  }
+
+  ReplOptions options_;
+  std::string text_, folder_;
+  rules::Program program_ = rules::Program::parse("", "input");
+};
+
+}  // namespace
+
+int rules_repl(const ReplOptions& options) { return Repl(options).run(); }
+
+}  // namespace wr::cli
