@@ -11,11 +11,13 @@ export POCL_CACHE_DIR=$cache/pocl WINDROW_CACHE_DIR=$cache/windrow
 echo "== PoCL"
 WINDROW_TEST_DEVICE=opencl:portable "$tests" --gtest_filter='*OpenCl*' --gtest_brief=1
 
-if command -v oclgrind >/dev/null; then
+# Its check of uninitialised values does not know an instruction that its compiler makes (freeze): races and the API only.
+simulator=/usr/lib/oclgrind/liboclgrind-rt.so
+if [ -e "$simulator" ]; then
   echo "== oclgrind: every op, groups of one item and of four; a device of 16 KB local memory"
   for items in 1 4; do
-    OCLGRIND_LOG=$cache/log-$items WINDROW_TEST_DEVICE=opencl:oclgrind WINDROW_TEST_ITEMS=$items \
-      oclgrind --data-races --uninitialized --check-api --local-mem-size 16384 --max-wgsize 64 \
+    WINDROW_OPENCL_LIBRARY=$simulator OCLGRIND_LOG=$cache/log-$items OCLGRIND_DATA_RACES=1 OCLGRIND_CHECK_API=1 \
+      OCLGRIND_LOCAL_MEM_SIZE=16384 OCLGRIND_MAX_WGSIZE=64 WINDROW_TEST_DEVICE=opencl:0 WINDROW_TEST_ITEMS=$items \
       "$tests" --gtest_filter='*OpenClOps*:OpenClSteps.StatesGo*' --gtest_brief=1
     if [ -s "$cache/log-$items" ]; then
       cat "$cache/log-$items"
