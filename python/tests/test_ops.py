@@ -128,5 +128,5 @@ def test_scan_is_a_loop_with_gradients():
     step[1, 2] = 1e-5
     slope = (loop(w + step, h)[0].sum() - loop(w - step, h)[0].sum()) / 2e-5
     assert gradient.numpy()[1, 2] == pytest.approx(slope, rel=1e-3)
-    with pytest.raises(TypeError, match="the body gives"):
+    with pytest.raises(wr.Error, match="the body must return a pair"):
         wr.compile(lambda h: wr.scan(lambda carry, x: carry, [h], steps=3)[0])(h)

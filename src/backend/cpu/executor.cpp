@@ -99,23 +99,24 @@ void Executor::reserve_threads(int threads) {
   if (std::min(threads, program_.lanes) > 1) ThreadTeam::shared().reserve(std::min(threads, program_.lanes));
 }
 
-template <bool kRecord, bool kTurns>
-std::uint64_t* Executor::run_calls(const Bound& calls, char* const* bases, const lower::Piece& piece, std::int64_t turn,
+template <bool kRecord, class Distance>
+std::uint64_t* Executor::run_calls(const Bound& calls, char* const* bases, std::int64_t row0, Distance distance,
                                    std::uint64_t* time) noexcept {
-  const std::int64_t row0 = piece.row0, inner = piece.inner;
   const lower::Operand* o = calls.operands.data();
   for (const Instr& i : calls.instrs) {
     void* ptr[kMostOperands];
-    for (int k = 0; k < i.operands; ++k, ++o) {
-      char* at = bases[o->base] + o->offset + row0 * o->advance + inner * o->inner;
-      if constexpr (kTurns) at += turn * o->step;
-      ptr[k] = at;
-    }
+    for (int k = 0; k < i.operands; ++k, ++o) ptr[k] = bases[o->base] + distance(*o);
     i.function(i.params, ptr, row0);
     if constexpr (kRecord) *time++ = ticks();
   }
   return time;
 }
+
+namespace {
+
+constexpr auto at_first_row = [](const lower::Operand& o) { return o.offset; };
+
+}  // namespace
 
 template <bool kRecord>
 void Executor::run_lane(std::size_t phase, int lane) noexcept {
@@ -125,12 +126,16 @@ void Executor::run_lane(std::size_t phase, int lane) noexcept {
     time = recorder_->times(phase, lane);
     *time++ = ticks();
   }
-  lower::for_each_run(program_.pieces[phase][static_cast<std::size_t>(lane)],
-                      [&](const lower::Piece& piece, std::int64_t turn) {
-                        const Bound& code = codes_[static_cast<std::size_t>(piece.code)];
-                        time = turn == 0 ? run_calls<kRecord, false>(code, bases, piece, 0, time)
-                                         : run_calls<kRecord, true>(code, bases, piece, turn, time);
-                      });
+  lower::for_each_run(
+      program_.pieces[phase][static_cast<std::size_t>(lane)], [&](const lower::Piece& piece, std::int64_t turn) {
+        const Bound& code = codes_[static_cast<std::size_t>(piece.code)];
+        const std::int64_t row0 = piece.row0, inner = piece.inner;
+        const auto at_row = [=](const lower::Operand& o) { return o.offset + row0 * o.advance + inner * o.inner; };
+        const auto at_turn = [=](const lower::Operand& o) { return at_row(o) + turn * o.step; };
+        time = turn != 0   ? run_calls<kRecord>(code, bases, row0, at_turn, time)
+               : row0 != 0 ? run_calls<kRecord>(code, bases, row0, at_row, time)
+                           : run_calls<kRecord>(code, bases, row0, at_first_row, time);
+      });
 }
 
 template <bool kRecord>
@@ -156,7 +161,7 @@ void Executor::run_team(int members) noexcept {
     time = recorder_->commit_times();
     *time++ = ticks();
   }
-  run_calls<kRecord, false>(commits_, bases_.data(), {}, 0, time);
+  run_calls<kRecord>(commits_, bases_.data(), 0, at_first_row, time);
 }
 
 void Executor::run(int threads) noexcept {

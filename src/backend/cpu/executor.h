@@ -49,8 +49,9 @@ class Executor final : public backend::Executor {
   void run_lane(std::size_t phase, int lane) noexcept;
   template <bool kRecord>
   void run_team(int members) noexcept;
-  template <bool kRecord, bool kTurns>
-  static std::uint64_t* run_calls(const Bound& calls, char* const* bases, const lower::Piece& piece, std::int64_t turn,
+  /// `distance` is that of an operand from its base.
+  template <bool kRecord, class Distance>
+  static std::uint64_t* run_calls(const Bound& calls, char* const* bases, std::int64_t row0, Distance distance,
                                   std::uint64_t* time) noexcept;
 
   lower::Program program_;

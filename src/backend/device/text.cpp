@@ -168,7 +168,7 @@ std::vector<std::string> formulas(ops::Update update, DType dtype, const std::ve
 
 std::string converted(DType to, DType from, const std::string& x) {
   if (to == from) return x;
-  if (to == DType::boolean) return cat("(uchar)(", x, " != ", literal(from, 0), ')');
+  if (to == DType::boolean) return cat("(uchar)(", x, " != ", literal(from, 0), " ? 1 : 0)");
   if (is_floating(to)) return cat('(', type_name(to), ")(", x, ')');
   if (is_floating(from)) return cat(to == DType::u8 ? "wr_to_u8_" : "wr_to_i32_", type_name(from), '(', x, ')');
   if (to == DType::u8 && from == DType::i32) return cat("(uchar)(", x, " < 0 ? 0 : ", x, " > 255 ? 255 : ", x, ')');
