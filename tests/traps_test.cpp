@@ -149,6 +149,18 @@ TEST(Traps, StepsMayBeCompiledWhileOthersRun) {
   EXPECT_EQ(other.value().item<double>(), 200);
 }
 
+// A step of many states joins their turns to its own one by one, and asks for the leader at every run: were the way up as
+// long as there are states, this would take minutes, and letting go of them would need a stack as deep.
+TEST(Turn, ManyJoinedTurnsAreNearTheirLeader) {
+  const auto step = std::make_shared<Turn>();
+  std::vector<std::shared_ptr<Turn>> states;
+  for (int i = 0; i < 300'000; ++i) {
+    states.push_back(std::make_shared<Turn>());
+    Turn::join(step, states.back());
+  }
+  for (const auto& state : states) const Turn::Hold hold(state);
+}
+
 TEST(Turn, JoinedTurnsExcludeOneAnother) {
   std::vector<std::shared_ptr<Turn>> turns;
   for (int i = 0; i < 8; ++i) turns.push_back(std::make_shared<Turn>());

@@ -1,5 +1,8 @@
-// Turns as a forest: a joined turn points to the one that stands for it, and only a root's lock counts.
+// Turns as a forest: a joined turn points to the one that stands for it, and only a root's lock counts. The root of fewer
+// turns goes below the other, so that the way up stays short however many are joined.
 #include "base/turn.h"
+
+#include <utility>
 
 namespace wr {
 
@@ -26,9 +29,11 @@ void Turn::join(const std::shared_ptr<Turn>& a, const std::shared_ptr<Turn>& b) 
     while (turn->keep_) turn = turn->keep_;
     return turn;
   };
-  const std::shared_ptr<Turn> first = root_of(a), second = root_of(b);
+  std::shared_ptr<Turn> first = root_of(a), second = root_of(b);
   if (first == second) return;
+  if (first->count_ > second->count_) std::swap(first, second);
   const std::scoped_lock both(first->mutex_, second->mutex_);
+  second->count_ += first->count_;
   first->keep_ = second;
   first->next_.store(second.get(), std::memory_order_release);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 
@@ -32,6 +33,7 @@ class Turn {
   std::mutex mutex_;
   std::atomic<Turn*> next_ = nullptr;  // the one that stands for this one since they were joined
   std::shared_ptr<Turn> keep_;         // owns next_
+  std::size_t count_ = 1;              // of those that this one stands for, itself included
 };
 
 }  // namespace wr

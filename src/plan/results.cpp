@@ -32,24 +32,27 @@ void need_whole(Draft& draft, int id) {
   if (p.home == Home::strip && !p.cut.is_total()) p.home = Home::arena;
 }
 
-bool read_by_others(Draft& draft, int state) {
-  for (int o : draft.graph->outputs)
-    if (o == state) return true;
-  for (auto u : draft.graph->updates)
-    if (u.value == state) return true;
-  return false;
-}
+/// Who reads a value: nodes, and whether it is an output or a state's new value.
+struct Readers {
+  Users users;
+  std::vector<bool> is_result;
+
+  explicit Readers(const Draft& draft) : users(users_of(draft)), is_result(users.size(), false) {
+    for (int id : draft.graph->outputs) is_result[static_cast<std::size_t>(id)] = true;
+    for (auto u : draft.graph->updates) is_result[static_cast<std::size_t>(u.value)] = true;
+  }
+};
 
 /// Every reader of a view of a state, and of views of it, is in an earlier phase.
-bool view_is_read_before(Draft& draft, int view, int phase, const Users& users) {
-  for (int user : users[static_cast<std::size_t>(view)]) {
+bool view_is_read_before(Draft& draft, int view, int phase, const Readers& readers) {
+  for (int user : readers.users[static_cast<std::size_t>(view)]) {
     const Node& n = draft.node(user);
     if (draft.place(user).phase >= phase && !ir::is_view(n.op)) return false;
     for (int shared : draft.info(user).shared_in)
       if (shared >= phase) return false;
-    if (ir::is_view(n.op) && !view_is_read_before(draft, user, phase, users)) return false;
+    if (ir::is_view(n.op) && !view_is_read_before(draft, user, phase, readers)) return false;
   }
-  return !read_by_others(draft, view);
+  return !readers.is_result[static_cast<std::size_t>(view)];
 }
 
 bool same_extent(Draft& draft, int a, int b) {
@@ -57,13 +60,13 @@ bool same_extent(Draft& draft, int a, int b) {
 }
 
 /// May the node's strips be written over the state's old value? Only if every other reader is done by then.
-bool can_overwrite(Draft& draft, int state, int id, const Users& users) {
-  for (int user : users[static_cast<std::size_t>(state)]) {
+bool can_overwrite(Draft& draft, int state, int id, const Readers& readers) {
+  for (int user : readers.users[static_cast<std::size_t>(state)]) {
     const Node& n = draft.node(user);
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
       if (n.inputs[k] != state) continue;
       if (ir::is_view(n.op)) {
-        if (!view_is_read_before(draft, user, draft.place(id).phase, users)) return false;
+        if (!view_is_read_before(draft, user, draft.place(id).phase, readers)) return false;
         continue;
       }
       const Placement& p = draft.place(user);
@@ -78,7 +81,7 @@ bool can_overwrite(Draft& draft, int state, int id, const Users& users) {
       if (user == draft.made_at(id) && !is_in_place(n.op)) return false;
     }
   }
-  return !read_by_others(draft, state);
+  return !readers.is_result[static_cast<std::size_t>(state)];
 }
 
 }  // namespace
@@ -280,9 +283,13 @@ void mark_needed(Draft& draft) {
 }
 
 void place_results(Draft& draft, Schedule& s) {
-  const Users users = users_of(draft);
+  const Readers readers(draft);
+  std::unordered_map<int, int> index_of_state;
   for (int id = 0; id < draft.size(); ++id)
-    if (draft.node(id).op == Op::state) s.states.push_back(id);
+    if (draft.node(id).op == Op::state) {
+      index_of_state.emplace(id, static_cast<int>(s.states.size()));
+      s.states.push_back(id);
+    }
   std::vector<bool> has_home(draft.placements.size(), false);
   auto settle_result = [&](int id, Home home, int index) {
     if (home == Home::state && draft.node(id).op == Op::state && s.states[static_cast<std::size_t>(index)] == id)
@@ -290,7 +297,7 @@ void place_results(Draft& draft, Schedule& s) {
     const bool direct =
         draft.inside_region(id) && !draft.place(id).cut.is_total() && !ir::is_view(draft.node(id).op) &&
         !has_home[static_cast<std::size_t>(id)] &&
-        (home == Home::output || can_overwrite(draft, s.states[static_cast<std::size_t>(index)], id, users));
+        (home == Home::output || can_overwrite(draft, s.states[static_cast<std::size_t>(index)], id, readers));
     if (direct) {
       has_home[static_cast<std::size_t>(id)] = true;
       draft.place(id).home = home;
@@ -302,10 +309,7 @@ void place_results(Draft& draft, Schedule& s) {
     }
   };
   // States first: an output that is also a state's new value is copied.
-  for (auto u : draft.graph->updates) {
-    const auto at = std::find(s.states.begin(), s.states.end(), u.state);
-    settle_result(u.value, Home::state, static_cast<int>(at - s.states.begin()));
-  }
+  for (auto u : draft.graph->updates) settle_result(u.value, Home::state, index_of_state.at(u.state));
   for (std::size_t i = 0; i < draft.graph->outputs.size(); ++i)
     settle_result(draft.graph->outputs[i], Home::output, static_cast<int>(i));
 }
