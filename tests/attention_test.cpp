@@ -85,6 +85,30 @@ TEST(AttentionOp, OddSizes) {
   check({1, 3, 7, 1, 2}, DType::f64, true, {}, {}, 4);
 }
 
+/// Whole vectors of queries and what is left of them, in the last of several blocks and in the only one; scores so far
+/// apart that shares vanish, with the largest among the last keys or the first.
+TEST(AttentionOp, BlocksThatAreNotFullAndScoresFarApart) {
+  for (const bool causal : {false, true})
+    for (const int64_t t : {15, 17, 33, 65, 100}) check({1, t, 97, 2, 8}, DType::f32, causal, {}, {});
+  const int64_t n = 200, d = 4;
+  for (const double rise : {1.0, -1.0}) {
+    std::vector<float> keys;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t c = 0; c < d; ++c) keys.push_back(static_cast<float>(rise * (i % 97 == 5 ? 100.0 * i : 40.0 * i)));
+    const Array x = Array::from(std::vector<float>(n * d, 1.0f), {1, n, 1, d}), k = Array::from(keys, {1, n, 1, d});
+    const Array v = test::random_array(f32(1, n, 1, d), 2);
+    const auto got = test::run_once([](const List& in) { return all_results(in, {}); }, {x, k, v, v});
+    const int64_t top = rise > 0 ? 199 : 0;  // 199 = 5 + 2 * 97: its share is 1, the others' are 0
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t c = 0; c < d; ++c)
+        ASSERT_EQ(numbers(got[0])[static_cast<std::size_t>(i * d + c)],
+                  numbers(v)[static_cast<std::size_t>(top * d + c)])
+            << i;
+    for (const Array& r : got)
+      for (const double e : numbers(r)) ASSERT_TRUE(std::isfinite(e));
+  }
+}
+
 /// One sample, one head: strips are of queries, and what keys and values get is a total.
 TEST(AttentionOp, CutAlongQueries) {
   for (const bool causal : {false, true}) {

@@ -21,20 +21,28 @@ struct BlockGemms {
 struct AttentionParams {
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, width = 0;
   std::int64_t query_block = 0, key_block = 0;
+  std::int64_t query_line = 0;  // a block of queries as whole vectors
   double scale = 1;
   bool causal = false;
   std::int64_t first = 0;     // position of the first query among the keys
   bool first_is_row = false;  // and the strip's first row is to be added to it
   bool masked = false;
   HeadStrides q, k, v, out, lse, g, dq, dk, dv;
+  std::int64_t q_row = 0, k_row = 0, v_row = 0, g_row = 0;     // from one to the next as the products read them
   std::int64_t mask_batch = 0, mask_head = 0, mask_query = 0;  // in elements; keys lie together
   bool add_dk = false, add_dv = false;                         // to what stands there
-  BlockGemms scores, values;                                   // forward: q k', p v
+  BlockGemms scores, values;                                   // forward: k q', p' v
   BlockGemms shares, along, of_v, of_k, of_q;                  // backward: k q', v g', p' g, ds' q, ds k
 };
 
-/// Scratch that a run needs beside that of its products, in bytes.
-std::size_t attention_scratch(const AttentionParams& params, DType dtype, bool backward);
+/// Where what stands in a run's scratch (beside that of its products), in elements.
+struct AttentionScratch {
+  std::int64_t k_rows = 0, v_rows = 0, q_rows = 0, g_rows = 0;                 // of a head, together
+  std::int64_t lse = 0, along = 0;                                             // of all queries of a head
+  std::int64_t qt = 0, gt = 0, scores = 0, slopes = 0, results = 0, tops = 0;  // of a block
+  std::int64_t size = 0;
+};
+AttentionScratch scratch_of(const AttentionParams& params, bool backward);
 
 /// Forward, ptr: out, lse, q, k, v, scratch, the products' scratch, mask (if masked).
 /// Backward, ptr: dq, dk, dv, q, k, v, out, lse, g, scratch, the products' scratch, mask (if masked).

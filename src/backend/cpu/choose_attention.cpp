@@ -10,8 +10,10 @@ using ir::Op;
 
 namespace {
 
-// The scores of a block are 32 KB in f32: they stay in the nearest caches beside what they are made of.
-constexpr std::int64_t kQueries = 128, kKeys = 64;
+// Queries and keys of a block: its scores stay in L1 beside what they are made of. Of a block on the diagonal half is
+// not seen: smaller ones compute less for nothing.
+constexpr std::int64_t kBlock = 64, kCausalBlock = 32;
+constexpr std::size_t kLine = 64;  // bytes: whole vectors on every target
 
 HeadStrides strides_of(const View& v) { return {v.strides[0], v.strides[1], v.strides[2]}; }
 
@@ -53,10 +55,13 @@ void Chooser::attention() {
   p.heads = q.shape[2];
   p.width = q.shape[3];
   if (results[0].count() == 0 && (!backward || results[1].count() == 0)) return;
-  p.query_block = std::min(kQueries, p.queries);
-  p.key_block = std::min(kKeys, p.keys);
   p.scale = node_.attrs.reals[0];
   p.causal = node_.attrs.ints[0] != 0;
+  const std::int64_t block = p.causal ? kCausalBlock : kBlock;
+  p.query_block = std::min(block, p.queries);
+  p.key_block = std::min(block, p.keys);
+  const auto unit = static_cast<std::int64_t>(kLine / size_of(type));
+  p.query_line = (p.query_block + unit - 1) / unit * unit;
   p.first = node_.attrs.ints[1];
   p.first_is_row = work_.cut == plan::Cut::along(1);
   p.q = strides_of(q);
@@ -69,16 +74,19 @@ void Chooser::attention() {
     p.mask_head = step(1);
     p.mask_query = step(2);
   }
+  // Rows that are read again for every block of the others are put together first.
+  p.k_row = p.queries > p.query_block ? p.width : p.k.position;
+  p.v_row = p.queries > p.query_block ? p.width : p.v.position;
   std::size_t scratch = 0;
-  const auto d = p.width, Q = p.query_block, K = p.key_block;
+  const auto d = p.width, Q = p.query_line;
   const auto make = [&](auto shape) { return products(p, target(), kernels_.machine(), scratch, shape); };
   std::vector<View> operands = results;
   operands.insert(operands.end(), in.begin(), in.begin() + static_cast<std::ptrdiff_t>(mask));
   if (!backward) {
     p.out = strides_of(results[0]);
     p.lse = strides_of(results[1]);
-    p.scores = make([&](auto m, auto n) { return GemmShape{type, m, n, d, p.q.position, 1, K, 1, K, 1, false}; });
-    p.values = make([&](auto m, auto n) { return GemmShape{type, m, d, n, K, 1, d, 1, d, 1, true}; });
+    p.scores = make([&](auto m, auto n) { return GemmShape{type, n, m, d, p.k_row, 1, Q, 1, Q, 1, false}; });
+    p.values = make([&](auto m, auto n) { return GemmShape{type, m, d, n, 1, Q, p.v_row, 1, d, 1, true}; });
   } else {
     p.dq = strides_of(results[0]);
     p.dk = strides_of(results[1]);
@@ -86,15 +94,17 @@ void Chooser::attention() {
     p.out = strides_of(in[3]);
     p.lse = strides_of(in[4]);
     p.g = strides_of(in[5]);
+    p.q_row = p.keys > p.key_block ? p.width : p.q.position;
+    p.g_row = p.keys > p.key_block ? p.width : p.g.position;
     p.add_dk = work_.out[1].accumulate;
     p.add_dv = work_.out[2].accumulate;
-    p.shares = make([&](auto m, auto n) { return GemmShape{type, n, m, d, d, 1, Q, 1, Q, 1, false}; });
-    p.along = make([&](auto m, auto n) { return GemmShape{type, n, m, d, p.v.position, 1, Q, 1, Q, 1, false}; });
-    p.of_v = make([&](auto m, auto n) { return GemmShape{type, n, d, m, Q, 1, d, 1, p.dv.position, 1, true}; });
-    p.of_k = make([&](auto m, auto n) { return GemmShape{type, n, d, m, Q, 1, d, 1, p.dk.position, 1, true}; });
-    p.of_q = make([&](auto m, auto n) { return GemmShape{type, m, d, n, 1, Q, d, 1, d, 1, true}; });
+    p.shares = make([&](auto m, auto n) { return GemmShape{type, n, m, d, p.k_row, 1, Q, 1, Q, 1, false}; });
+    p.along = make([&](auto m, auto n) { return GemmShape{type, n, m, d, p.v_row, 1, Q, 1, Q, 1, false}; });
+    p.of_v = make([&](auto m, auto n) { return GemmShape{type, n, d, m, Q, 1, p.g_row, 1, p.dv.position, 1, true}; });
+    p.of_k = make([&](auto m, auto n) { return GemmShape{type, n, d, m, Q, 1, p.q_row, 1, p.dk.position, 1, true}; });
+    p.of_q = make([&](auto m, auto n) { return GemmShape{type, m, d, n, 1, Q, p.k_row, 1, d, 1, true}; });
   }
-  operands.push_back(emit_.scratch_bytes(attention_scratch(p, type, backward)));
+  operands.push_back(emit_.scratch(type, {std::max<std::int64_t>(scratch_of(p, backward).size, 1)}));
   operands.push_back(emit_.scratch_bytes(std::max<std::size_t>(scratch, 64)));
   if (p.masked) operands.push_back(in[mask]);
   call(find_attention(type, backward, target()), p, operands, name());

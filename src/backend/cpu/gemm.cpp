@@ -186,14 +186,15 @@ bool panels(const GemmShape& s, const Site&) { return s.b_col == 1 && s.m <= 64;
 // Rules for AVX2 and what is narrower, as measured on Zen 3.
 namespace narrow {
 // LIBXSMM is ahead where k is very small, at the widths its tiles of four and three vectors fit, and where columns of A
-// can be read as they lie: not so many, nor so far apart, that their lines push one another out of L1. A last vector
-// that is not full costs it more than us.
+// can be read as they lie: few of them, or all in L1, and not so far apart that their lines push one another out of it.
+// A last vector that is not full costs it more than us.
 bool xsmm(const GemmShape& s, const Site& at) {
   const i64 row = s.n * bytes(s);
   if (row % 32 != 0 || bytes_of_b(s) > at.l2 / 2) return false;
   if (s.k <= 24) return true;
   if (s.b_col != 1) return false;
-  if (s.a_col != 1) return row > 64 && s.k <= 64 && s.a_col * bytes(s) % 1024 != 0;
+  if (s.a_col != 1)
+    return row > 64 && (s.k <= 64 || s.k * s.a_col * bytes(s) <= at.l1) && s.a_col * bytes(s) % 1024 != 0;
   return row == 96 || row == 128 || row == 224 || row == 256;
 }
 // So many rows pay for packing blocks of B, whichever way it lies; each strip of A is then read once a block.

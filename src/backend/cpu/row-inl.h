@@ -18,6 +18,20 @@ namespace wr::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using std::int64_t;
 
+/// exp of what is at most 88 (f32) or 709 (f64), and 0 where that is below the least normal number: one factor does
+/// for the power of two. Within 2 units.
+template <class D, class V>
+HWY_INLINE V exp_or_zero(D d, V x) {
+#if WINDROW_HAVE_AVX512
+  return exp_of(d, x);
+#else
+  V n, r;
+  x = clamp_keep_nan(d, x, kIsF32<D> ? -88.0 : -709.0, kIsF32<D> ? 88.0 : 709.0);
+  const V q = reduce_exponent(d, x, n, r);
+  return hn::Mul(hn::Add(hn::MulAdd(q, hn::Mul(r, r), r), constant(d, 1)), exact_power_of_two(d, n));
+#endif
+}
+
 /// All lanes of a vector, or its first n: how the body of a loop over a row loads and stores.
 template <class T>
 struct FullPart {
