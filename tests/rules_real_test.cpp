@@ -231,17 +231,46 @@ TEST(RulesReal, DivergenceNamesRuleIterationAndResidual) {
       "-1 :: E(A, B). 0.5 :: E(B, A).\nD(x, y) :- E(x, y).\nD(x, z) :- D(x, y), E(y, z).\n@fixpoint(50).\n";
   const std::string what =
       error_of([&] { static_cast<void>(Program::parse(cycle, "p.wr").query("D(A, A)", in(Semantics::minplus))); });
-  EXPECT_EQ(what.find("p.wr:2:1: no convergence: `D(x, y) :- E(x, y).` still changes by 0.5 after 50 iterations (the "
-                      "tolerance is 1e-09)"),
-            0u)
+  EXPECT_EQ(
+      what.find(
+          "p.wr:3:1: no convergence: `D(x, z) :- D(x, y), E(y, z).` still changes by 0.5 after 50 iterations (the "
+          "tolerance is 1e-09)"),
+      0u)
       << what;
 }
 
+TEST(RulesReal, DivergenceNamesTheMemberThatChanges) {  // X and Y need each other, and it is Y that grows
+  const std::string text =
+      "domain D = 2.\ntensor X[D].\ntensor Y[D].\nX[i] = 0.1 Y[i] + 1.\nY[i] = 20 X[i].\n@fixpoint(10).\n";
+  const std::string what = error_of([&] { static_cast<void>(Program::parse(text, "p.wr").query("X[0]")); });
+  EXPECT_EQ(what.find("p.wr:5:1: no convergence: `Y[i] = 20 * X[i].` still changes by "), 0u) << what;
+  EXPECT_NE(what.find(" after 10 iterations (the tolerance is 1e-09)"), std::string::npos) << what;
+}
+
 TEST(RulesReal, TooLargeIsRefusedBeforeItIsAllocated) {
-  const Program program =
-      Program::parse("domain D = 100000.\nrel E(D, D).\n0.5 :: E(1, 2).\nH(x) :- E(x, y).\n", "p.wr");
-  EXPECT_EQ(error_of([&] { static_cast<void>(program.query("H(x)", in(Semantics::product))); }),
+  // Of few facts a list is made, but not in ltn semantics, nor of what no facts limit.
+  Program program = Program::parse(
+      "domain D = 100000.\nrel E(D, D).\n0.5 :: E(1, 2).\nH(x) :- E(x, y).\nrel P(D) input.\n"
+      "Q() :- P(x), P(y), x < y.\nR(x, y) :- P(x), P(y).\n",
+      "p.wr");
+  program.set("P", Array::full({100'000}, 0.5));
+  EXPECT_EQ(error_of([&] { static_cast<void>(program.query("H(x)", in(Semantics::ltn))); }),
             "p.wr:2:1: E has 1e+10 elements, which take 7.63e+04 MB; the limit is 4096 MB");
+  EXPECT_EQ(
+      error_of([&] { static_cast<void>(program.query("Q()", in(Semantics::product))); }),
+      "p.wr:6:1: `Q() :- P(x), P(y), x < y.` needs 1e+10 elements at a time, which take 7.63e+04 MB; the limit is "
+      "4096 MB");
+  EXPECT_EQ(error_of([&] { static_cast<void>(program.query("R(x, y)", in(Semantics::product))); }),
+            "p.wr:7:1: R has 1e+10 elements, which take 7.63e+04 MB; the limit is 4096 MB");
+  // A join that must be held in memory.
+  Program cube = Program::parse("domain D = 200.\nrel R(D, D) input.\nS() :- R(x, y), R(y, z), R(z, x).\n", "p.wr");
+  cube.set("R", Array::full({200, 200}, 0.5));
+  SolveOptions options = in(Semantics::product);
+  options.memory = 16 << 20;
+  EXPECT_EQ(
+      error_of([&] { static_cast<void>(cube.query("S()", options)); }),
+      "p.wr:3:1: `S() :- R(x, y), R(y, z), R(z, x).` needs 8e+06 elements at a time, which take 61 MB; the limit is "
+      "16 MB");
 }
 
 TEST(RulesReal, BooleanHasNoGradient) {
@@ -382,6 +411,26 @@ TEST(RulesReal, ExplainsWithValues) {
             "  by T(x, z) :- E(x, y), E(y, z).   line 2, y = B\n"
             "  0.9  E(A, B)   fact, line 1\n"
             "  0.8  E(B, D)   fact, line 1\n");
+}
+
+TEST(RulesReal, ExplainsWhatANegationOnlyMakesDoubtful) {
+  const Program program = Program::parse("P(A). 0.3 :: R(A).\nH(x) :- P(x), not R(x).\n");
+  EXPECT_EQ(program.explain("H(A)", in(Semantics::product)),
+            "0.7  H(A)\n"
+            "  by H(x) :- P(x), not R(x).   line 2\n"
+            "  1  P(A)   fact, line 1\n"
+            "  0.7  not R(A)\n");
+  EXPECT_EQ(program.explain("H(A)", in(Semantics::boolean)), "H(A) does not hold: no rule derives it\n");
+}
+
+TEST(RulesReal, ExplainsTheCheapestWay) {
+  const Program program = Program::parse(
+      "@semantics minplus.\n4 :: E(A, B). 3 :: E(B, D). 1 :: E(A, C). 5 :: E(C, D).\nT(x, z) :- E(x, y), E(y, z).\n");
+  EXPECT_EQ(program.explain("T(A, D)"),
+            "6  T(A, D)\n"
+            "  by T(x, z) :- E(x, y), E(y, z).   line 3, y = C\n"
+            "  1  E(A, C)   fact, line 2\n"
+            "  5  E(C, D)   fact, line 2\n");
 }
 
 }  // namespace

@@ -69,6 +69,18 @@ class Maker {
     for (const Predicate& p : program.predicates) core_.predicates.push_back({p.name, p.domains, false});
   }
 
+  CoreConjunction conjunction(int statement, const Atom* head, const std::vector<const Atom*>& atoms,
+                              const std::vector<const Formula*>& comparisons) {
+    statement_ = statement;
+    begin_rule();
+    if (head != nullptr) add_head(*head);
+    for (const Atom* a : atoms) add_atom(*a, false);
+    const auto bound = [&](const Term& t) { return t.kind != Term::Kind::variable || numbers_.contains(t.text); };
+    for (const Formula* f : comparisons)
+      if (bound(f->left) && bound(f->right)) add_comparison(*f, false);
+    return {std::move(rule_), std::move(numbers_)};
+  }
+
   CoreProgram make(int query) {
     for (const auto& component : program_.components) {
       Core::Stage stage;
@@ -94,12 +106,15 @@ class Maker {
     statement_ = statement;
     for (const Conjunction& c : expanded(s.body, false)) {
       begin_rule();
-      rule_.head.predicate = program_.id(s.head.name);
-      for (std::size_t i = 0; i < s.head.terms.size(); ++i)
-        rule_.head.terms.push_back(
-            argument(s.head.terms[i], core_.predicates[static_cast<std::size_t>(rule_.head.predicate)].domains[i]));
+      add_head(s.head);
       finish_rule(c, stage);
     }
+  }
+  void add_head(const Atom& head) {
+    rule_.head.predicate = program_.id(head.name);
+    for (std::size_t i = 0; i < head.terms.size(); ++i)
+      rule_.head.terms.push_back(
+          argument(head.terms[i], core_.predicates[static_cast<std::size_t>(rule_.head.predicate)].domains[i]));
   }
   void add_query(int query) {
     statement_ = query;
@@ -373,5 +388,10 @@ class Maker {
 }  // namespace
 
 CoreProgram to_core(const Checked& program, int query) { return Maker(program).make(query); }
+
+CoreConjunction conjunction(const Checked& program, int statement, const Atom* head,
+                            const std::vector<const Atom*>& atoms, const std::vector<const Formula*>& comparisons) {
+  return Maker(program).conjunction(statement, head, atoms, comparisons);
+}
 
 }  // namespace wr::rules

@@ -2,6 +2,7 @@
 // constants as numbers. Disjunctions have become several rules, quantifiers and counts predicates of their own.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,8 @@ bool holds(Number a, Condition::Compare compare, Number b) {
 struct CoreRule {
   CoreAtom head;
   std::vector<CoreAtom> body, negated;
+  /// Negated too, but by degrees: they exclude nothing. Only explanations know them.
+  std::vector<CoreAtom> doubted;
   std::vector<Condition> conditions;
   std::vector<int> domains;        // of the variables
   std::vector<std::string> names;  // of the variables, as written
@@ -89,5 +92,14 @@ struct CoreProgram : Core {
   std::vector<std::string> answer_names;
 };
 CoreProgram to_core(const Checked& program, int query = -1);
+
+/// A conjunction of positive atoms, in their order, and of the comparisons whose variables these have; with a head or
+/// without.
+struct CoreConjunction {
+  CoreRule rule;
+  std::map<std::string, int> variables;  // by name, as the checker has them
+};
+CoreConjunction conjunction(const Checked& program, int statement, const Atom* head,
+                            const std::vector<const Atom*>& atoms, const std::vector<const Formula*>& comparisons);
 
 }  // namespace wr::rules

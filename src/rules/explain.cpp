@@ -14,8 +14,8 @@ constexpr int kMostTried = 10'000;
 
 class Explainer {
  public:
-  Explainer(const Checked& program, const CoreProgram& core, Solver& solver, const ValueOf& value_of)
-      : program_(program), core_(core), solver_(solver), value_of_(value_of) {}
+  Explainer(const Checked& program, const CoreProgram& core, Solver& solver, const Worth& worth)
+      : program_(program), core_(core), solver_(solver), worth_(worth) {}
 
   std::string tree(int predicate, const std::vector<Value>& tuple) {
     show(predicate, tuple, 0);
@@ -43,7 +43,7 @@ class Explainer {
 
   void show(int predicate, const std::vector<Value>& tuple, int depth) {
     std::string what = name(predicate, tuple);
-    if (value_of_) what = fmt::format("{:.6g}  ", value_of_(predicate, tuple)) + what;
+    if (worth_.of) what = fmt::format("{:.6g}  ", worth_.of(predicate, tuple)) + what;
     const int rank = solver_.rank(predicate, tuple.data());
     if (depth > kDeepest || text_.size() > kMostBytes) {
       line(depth, what + "   ... (the rest is left out)");
@@ -101,15 +101,12 @@ class Explainer {
       // A witness was there earlier than what it proves; otherwise the tree could lean on itself.
       for (const CoreAtom& a : rule.body)
         if (solver_.rank(a.predicate, instance(a, values).data()) >= rank) return true;
-      if (!value_of_) {
+      if (!worth_.of) {
         witness = values;
         return false;
       }
-      double value = 1;  // by the weakest part; the first of equals stays
-      for (const CoreAtom& a : rule.body)
-        if (!core_.predicates[static_cast<std::size_t>(a.predicate)].hidden)
-          value = std::min(value, value_of_(a.predicate, instance(a, values)));
-      if (witness.empty() || value > best) witness = values, best = value;
+      const double value = strength(rule, values);
+      if (witness.empty() || value > best) witness = values, best = value;  // the first of equals stays
       return ++tried < kMostTried;
     });
     if (witness.empty() && !rule.domains.empty()) return false;
@@ -128,7 +125,28 @@ class Explainer {
       else
         line(depth + 1, "not " + name(a.predicate, instance(a, witness)));
     }
+    for (const CoreAtom& a : rule.doubted) {
+      if (core_.predicates[static_cast<std::size_t>(a.predicate)].hidden)
+        line(depth + 1, "as far as nothing speaks against it");
+      else
+        line(depth + 1, fmt::format("{:.6g}  not {}", 1 - worth_.of(a.predicate, instance(a, witness)),
+                                    name(a.predicate, instance(a, witness))));
+    }
     return true;
+  }
+  /// How good a witness is: as its weakest part, or by its costs together.
+  double strength(const CoreRule& rule, const std::vector<Value>& values) const {
+    double weakest = 1, costs = 0;
+    for (const CoreAtom& a : rule.body) {
+      if (core_.predicates[static_cast<std::size_t>(a.predicate)].hidden) continue;
+      const double value = worth_.of(a.predicate, instance(a, values));
+      weakest = std::min(weakest, value);
+      costs += value;
+    }
+    for (const CoreAtom& a : rule.doubted)
+      if (!core_.predicates[static_cast<std::size_t>(a.predicate)].hidden)
+        weakest = std::min(weakest, 1 - worth_.of(a.predicate, instance(a, values)));
+    return worth_.costs ? -costs : weakest;
   }
   bool ground_holds(const CoreRule& rule, int rank) const {
     return std::all_of(rule.body.begin(), rule.body.end(), [&](const CoreAtom& a) {
@@ -155,7 +173,7 @@ class Explainer {
   const Checked& program_;
   const CoreProgram& core_;
   Solver& solver_;
-  const ValueOf& value_of_;
+  const Worth& worth_;
   std::set<std::string> seen_;
   std::string text_;
 };
@@ -163,8 +181,8 @@ class Explainer {
 }  // namespace
 
 std::string explain_tuple(const Checked& program, const CoreProgram& core, Solver& solver, int predicate,
-                          const std::vector<Value>& tuple, const ValueOf& value_of) {
-  return Explainer(program, core, solver, value_of).tree(predicate, tuple);
+                          const std::vector<Value>& tuple, const Worth& worth) {
+  return Explainer(program, core, solver, worth).tree(predicate, tuple);
 }
 
 }  // namespace wr::rules

@@ -8,12 +8,15 @@
 
 namespace wr::rules {
 
-/// The value of a tuple in the semantics that is asked for.
-using ValueOf = std::function<double(int predicate, const std::vector<Value>& tuple)>;
+/// What tuples are worth in real-valued semantics.
+struct Worth {
+  std::function<double(int predicate, const std::vector<Value>& tuple)> of;
+  bool costs = false;  // less is better, and they add up
+};
 
 /// The tree for one tuple. The solver has run with ranks kept. With values, a tuple's best witness is shown, and the
-/// value behind each line.
+/// value before each line.
 std::string explain_tuple(const Checked& program, const CoreProgram& core, Solver& solver, int predicate,
-                          const std::vector<Value>& tuple, const ValueOf& value_of = {});
+                          const std::vector<Value>& tuple, const Worth& worth = {});
 
 }  // namespace wr::rules

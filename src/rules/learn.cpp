@@ -51,7 +51,7 @@ Tensor constraints_of(Tracer& tracer, DType dtype) {
   for (std::size_t i = 0; i < statements.size(); ++i) {
     const Statement& s = statements[i];
     if (s.kind != Statement::Kind::constraint) continue;
-    const Piece value = tracer.body(static_cast<int>(i));
+    const Piece value = tracer.body(static_cast<int>(i)).piece;
     if (!value.axes.empty())
       fail_at(tracer.program().syntax.name, s.place,
               fmt::format("'{}' stands free in a constraint; quantify it with forall or exists",
@@ -102,7 +102,7 @@ Tensor Program::trace(const std::string& name, const std::map<std::string, Tenso
                       const TraceOptions& options) {
   const int id = inside_->checked.id(name);
   if (id < 0) throw Error(fmt::format("{}: no relation or tensor is called '{}'", inside_->syntax.name, name));
-  return tracer_for(*inside_, inputs, options).value(id);
+  return tracer_for(*inside_, inputs, options).dense(id);
 }
 
 Tensor Program::trace_constraints(const std::map<std::string, Tensor>& inputs, const TraceOptions& options) {

@@ -130,6 +130,8 @@ double Logic::falsehood() const {
   return semantics_ == Semantics::minplus ? std::numeric_limits<double>::infinity() : 0;
 }
 
+Tensor Logic::clipped(const Tensor& sum) const { return semantics_ == Semantics::lukasiewicz ? at_most_one(sum) : sum; }
+
 Tensor Logic::meet(const Tensor& a, const Tensor& b) const {
   switch (semantics_) {
     case Semantics::godel:
@@ -189,6 +191,9 @@ Tensor Logic::some(const Tensor& a, const std::vector<int>& axes) const {
 }
 
 Piece Logic::both(const Piece& a, const Piece& b) const {
+  double cells = 1;
+  for (const Axis& x : all_axes({a, b})) cells *= static_cast<double>(std::max(a.size_of(x), b.size_of(x)));
+  if (cells > most_cells_) throw TooManyCells{cells};
   return elementwise(a, b, [this](const Tensor& x, const Tensor& y) { return meet(x, y); });
 }
 

@@ -1,6 +1,7 @@
 // Tensors whose axes have names, the variables of a rule or equation; and what the semantics make of them.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -35,14 +36,23 @@ Piece elementwise(const Piece& a, const Piece& b, Op op) {
 std::vector<int> positions(const Piece& piece, const std::vector<Axis>& axes);
 std::vector<Axis> without(const std::vector<Axis>& axes, const std::vector<Axis>& gone);
 
+/// Thrown where a join has to be held in memory and is larger than allowed.
+struct TooManyCells {
+  double cells;
+};
+
 /// The connectives of one semantics.
 class Logic {
  public:
-  Logic(Semantics semantics, DType dtype) : semantics_(semantics), dtype_(dtype) {}
+  Logic(Semantics semantics, DType dtype, double most_cells = std::numeric_limits<double>::infinity())
+      : semantics_(semantics), dtype_(dtype), most_cells_(most_cells) {}
   Semantics semantics() const { return semantics_; }
   /// The value of what is false: 0, or infinity where values are costs.
   double falsehood() const;
   double truth() const { return semantics_ == Semantics::minplus ? 0 : 1; }
+  /// True where "or" is a sum, perhaps clipped.
+  bool adds_up() const { return semantics_ == Semantics::sum || semantics_ == Semantics::lukasiewicz; }
+  Tensor clipped(const Tensor& sum) const;
 
   Piece both(const Piece& a, const Piece& b) const;
   Piece either(const Piece& a, const Piece& b) const;
@@ -65,6 +75,7 @@ class Logic {
 
   Semantics semantics_;
   DType dtype_;
+  double most_cells_;
 };
 
 }  // namespace wr::rules

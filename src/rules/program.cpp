@@ -226,20 +226,27 @@ std::string Program::explain(std::string_view atom, const SolveOptions& options)
     tuple.push_back(static_cast<Value>(checked.domains[static_cast<std::size_t>(d)].find(t.text)));
   }
   const Semantics semantics = options.semantics.value_or(semantics_of(checked.syntax));
-  const CoreProgram core = to_core(checked);
-  Solver solver(checked, core, inside_->data, options);
+  CoreProgram core = to_core(checked);
+  if (semantics != Semantics::boolean)
+    for (CoreRule& rule : core.rules) rule.doubted = std::exchange(rule.negated, {});
+  SolveOptions in_these = options;
+  in_these.semantics = semantics;
+  Solver solver(checked, core, inside_->data, in_these);
   solver.keep_ranks();
   solver.run({predicate});
-  if (solver.rank(predicate, tuple.data()) < 0) return format(s.body.atom) + " does not hold: no rule derives it\n";
-  if (semantics == Semantics::boolean) return explain_tuple(checked, core, solver, predicate, tuple);
+  const bool derived = solver.rank(predicate, tuple.data()) >= 0;
+  const std::string no_rule = format(s.body.atom) + " does not hold: no rule derives it\n";
+  if (semantics == Semantics::boolean)
+    return derived ? explain_tuple(checked, core, solver, predicate, tuple) : no_rule;
   RealSolver real(checked, inside_->data, inside_->parameters, semantics, options);
-  std::map<int, Array> values;
-  return explain_tuple(checked, core, solver, predicate, tuple, [&](int p, const std::vector<Value>& t) {
-    if (!values.contains(p)) values[p] = real.value(p);
-    Dims index;
-    for (Value v : t) index.push_back(v);
-    return std::as_const(values.at(p)).at<double>(index);
-  });
+  Worth worth;
+  worth.of = [&](int p, const std::vector<Value>& t) { return real.value_at(p, t); };
+  worth.costs = semantics == Semantics::minplus;
+  if (derived) return explain_tuple(checked, core, solver, predicate, tuple, worth);
+  const double value = worth.of(predicate, tuple);
+  if (value == Logic(semantics, DType::f64).falsehood()) return no_rule;
+  return fmt::format("{:.6g}  {}   no witness: it holds by what is learned, given as a tensor, or counted\n", value,
+                     format(s.body.atom));
 }
 
 std::vector<std::string> Program::names() const {

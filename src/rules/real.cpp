@@ -17,13 +17,35 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// The first rule or equation of a predicate, for messages and profiles.
-const Statement* first_rule(const Checked& program, int predicate) {
-  for (const Statement& s : program.syntax.statements)
-    if ((s.kind == Statement::Kind::rule || s.kind == Statement::Kind::equation) &&
-        program.id(s.head.name) == predicate)
-      return &s;
-  return nullptr;
+/// The rule or equation by which a predicate depends on its own component, else its first: for messages and profiles.
+const Statement* recursive_rule(const Checked& program, int component, int predicate) {
+  const Statement* first = nullptr;
+  for (const Statement& s : program.syntax.statements) {
+    if ((s.kind != Statement::Kind::rule && s.kind != Statement::Kind::equation) ||
+        program.id(s.head.name) != predicate)
+      continue;
+    bool recursive = false;
+    const auto see = [&](const Atom& a, bool) {
+      const int id = a.choice ? -1 : program.id(a.name);
+      recursive = recursive || (id >= 0 && program.component_of[static_cast<std::size_t>(id)] == component);
+    };
+    for_each_atom(s.body, false, see);
+    for_each_atom(s.value, see);
+    if (recursive) return &s;
+    if (first == nullptr) first = &s;
+  }
+  return first;
+}
+
+void in_order_of_use(const Formula& body, std::vector<Axis>& variables) {
+  std::vector<Axis> order;
+  for_each_atom(body, false, [&](const Atom& a, bool) {
+    for (const Term& t : a.terms)
+      if (std::find(variables.begin(), variables.end(), t.text) != variables.end() &&
+          std::find(order.begin(), order.end(), t.text) == order.end())
+        order.push_back(t.text);
+  });
+  variables = std::move(order);
 }
 
 /// All predicates that these need, themselves included.
@@ -71,8 +93,14 @@ RealSolver::RealSolver(const Checked& program, const Data& data, Parameters& par
   if (options_.tolerance < 0) options_.tolerance = 1e-9;
 }
 
+const std::shared_ptr<const Lists>& RealSolver::lists() {
+  if (lists_ == nullptr)
+    lists_ = std::make_shared<Lists>(program_, data_, settings_.semantics, dense_, settings_.memory);
+  return lists_;
+}
+
 Tracer RealSolver::tracer() {
-  Tracer t(program_, data_, parameters_, settings_);
+  Tracer t(program_, data_, parameters_, settings_, lists());
   for (const auto& [p, array] : solved_) t.give(p, Tensor(array));
   return t;
 }
@@ -92,7 +120,7 @@ std::vector<Array> RealSolver::run(const std::function<std::vector<Tensor>(Trace
 
 void RealSolver::prepare(const std::vector<int>& wanted) {
   const std::set<int> needed = needed_by(program_, wanted);
-  const Tracer probe(program_, data_, parameters_, settings_);
+  const Tracer probe(program_, data_, parameters_, settings_, lists());
   for (std::size_t c = 0; c < program_.components.size(); ++c) {
     const auto& members = program_.components[c];
     if (!needed.contains(members[0]) || solved_.contains(members[0]) || !probe.needs_fixpoint(static_cast<int>(c)))
@@ -111,87 +139,112 @@ void RealSolver::solve_fixpoint(int component) {
   });
   std::vector<Spec> specs;
   for (const Array& a : now) specs.push_back({a.dtype(), a.shape()});
+  const std::size_t n = members.size();
   Step step = compile(
       [&](const std::vector<Tensor>& x) {
         Tracer t = tracer();
         std::vector<Tensor> after = t.next(component, x);
-        Tensor change;
-        for (std::size_t i = 0; i < x.size(); ++i) {
-          // Equal infinities have not changed.
-          const Tensor each = max(where(eq(after[i], x[i]), 0, abs(after[i] - x[i])));
-          change = change.empty() ? each : maximum(change, each);
-        }
-        after.push_back(change);
+        for (std::size_t i = 0; i < n; ++i)  // equal infinities have not changed
+          after.push_back(max(where(eq(after[i], x[i]), 0, abs(after[i] - x[i]))));
         return after;
       },
       specs);
-  const Statement* rule = first_rule(program_, members[0]);
-  const std::string told = rule != nullptr ? format(*rule) : "";
-  double change = 0;
   int i = 1;
   for (;; ++i) {
     std::vector<const Array*> arguments;
     for (const Array& a : now) arguments.push_back(&a);
     const Step::Results after = step.run(arguments);
-    for (std::size_t m = 0; m < now.size(); ++m) now[m] = after[m].clone();
-    change = after[now.size()].item<double>();
+    std::size_t most = 0;  // who changes most
+    double change = 0;
+    for (std::size_t m = 0; m < n; ++m) {
+      now[m] = after[m].clone();
+      const double here = after[n + m].item<double>();
+      if (std::isnan(here) || here > change) change = here, most = m;
+      if (std::isnan(here)) break;
+    }
     if (change <= options_.tolerance) break;
-    if (i >= options_.most_iterations || std::isnan(change))
+    if (i >= options_.most_iterations || std::isnan(change)) {
+      const Statement* rule = recursive_rule(program_, component, members[most]);
       fail_at(program_.syntax.name, rule != nullptr ? rule->place : Place{},
               fmt::format("no convergence: `{}` still changes by {:.3g} after {} iterations (the tolerance is {:g})",
-                          told, change, i, options_.tolerance));
+                          rule != nullptr ? format(*rule) : "", change, i, options_.tolerance));
+    }
   }
-  for (std::size_t m = 0; m < members.size(); ++m) solved_[members[m]] = now[m];
+  for (std::size_t m = 0; m < n; ++m) solved_[members[m]] = now[m];
   fixpoints_.push_back(component);
   facts_.iterations += i;
-  facts_.rules.push_back({told, rule != nullptr ? rule->place.line : 0, seconds_since(start), i});
+  const Statement* rule = recursive_rule(program_, component, members[0]);
+  facts_.rules.push_back(
+      {rule != nullptr ? format(*rule) : "", rule != nullptr ? rule->place.line : 0, seconds_since(start), i});
 }
 
-Array RealSolver::query(int statement, std::vector<Axis>& variables) {
+RealSolver::Found RealSolver::query(int statement) {
   const auto start = Clock::now();
   const Statement& s = program_.syntax.statements[static_cast<std::size_t>(statement)];
   std::vector<int> wanted;
   for_each_atom(s.body, false, [&](const Atom& a, bool) { wanted.push_back(program_.id(a.name)); });
   prepare(wanted);
-  const std::vector<Array> values = run([&](Tracer& t) {
-    const Piece piece = t.body(statement);
-    variables = piece.axes;
-    return std::vector<Tensor>{piece.tensor};
-  });
+  Found found;
+  found.values = run([&](Tracer& t) {
+    BodyValue body = t.body(statement);
+    found.joint = std::move(body.joint);
+    found.axes = without(body.piece.axes, {kJoint});
+    return std::vector<Tensor>{body.piece.tensor};
+  })[0];
   facts_.seconds += seconds_since(start);
-  return values[0];
+  return found;
 }
 
 Array RealSolver::value(int predicate) {
   prepare({predicate});
-  return run([&](Tracer& t) { return std::vector<Tensor>{t.value(predicate)}; })[0];
+  return run([&](Tracer& t) { return std::vector<Tensor>{t.dense(predicate)}; })[0];
+}
+
+double RealSolver::value_at(int predicate, const std::vector<Value>& tuple) {
+  if (!asked_.contains(predicate)) {
+    prepare({predicate});
+    asked_[predicate] = run([&](Tracer& t) { return std::vector<Tensor>{t.value(predicate)}; })[0];
+  }
+  Dims index;
+  if (const TupleList* list = lists()->find(predicate))
+    index.push_back(list->number(tuple.data()));
+  else
+    for (Value v : tuple) index.push_back(v);
+  return std::as_const(asked_.at(predicate)).at<double>(index);
 }
 
 Answers solve_real(const Checked& program, const Data& data, Parameters& parameters, int query, Semantics semantics,
                    const SolveOptions& options, SolveFacts* facts) {
   RealSolver solver(program, data, parameters, semantics, options);
-  std::vector<Axis> variables;
-  const Array values = solver.query(query, variables).contiguous();
+  const RealSolver::Found found = solver.query(query);
   if (facts != nullptr) *facts = solver.facts();
+  const Array values = found.values.contiguous();
   Answers answers;
   answers.query = format(program.syntax.statements[static_cast<std::size_t>(query)].body);
   const double outside = Logic(semantics, DType::f64).falsehood();
-  const double* v = values.data<double>();
-  std::vector<int> domains;
+  std::vector<Axis> variables = found.axes;
+  if (found.joint)
+    for (const auto& [name, column] : found.joint->columns) variables.push_back(name);
+  in_order_of_use(program.syntax.statements[static_cast<std::size_t>(query)].body, variables);
+  std::map<Axis, const Domain*> domains;
   for (const Axis& a : variables) {
     answers.columns.push_back(a.substr(0, a.find('#')));
-    domains.push_back(program.variables[static_cast<std::size_t>(query)].at(a));
+    domains[a] = &program.domains[static_cast<std::size_t>(program.variables[static_cast<std::size_t>(query)].at(a))];
   }
+  if (found.joint && found.joint->count == 0 && !variables.empty()) return answers;
+  const double* v = values.data<double>();
+  std::map<Axis, std::int64_t> at;
   for (std::int64_t i = 0; i < values.count(); ++i) {
     if (v[i] == outside && !variables.empty()) continue;
-    std::vector<std::string> row(variables.size());
     std::int64_t rest = i;
-    for (int a = values.rank() - 1; a >= 0; --a) {
-      row[static_cast<std::size_t>(a)] =
-          program.domains[static_cast<std::size_t>(domains[static_cast<std::size_t>(a)])].name_of(rest %
-                                                                                                  values.shape()[a]);
+    for (int a = values.rank() - 1, k = static_cast<int>(found.axes.size()) - 1; k >= 0; --a, --k) {
+      at[found.axes[static_cast<std::size_t>(k)]] = rest % values.shape()[a];
       rest /= values.shape()[a];
     }
+    if (found.joint)
+      for (const auto& [name, column] : found.joint->columns) at[name] = column[static_cast<std::size_t>(rest)];
+    std::vector<std::string> row;
+    for (const Axis& a : variables) row.push_back(domains.at(a)->name_of(at.at(a)));
     answers.rows.push_back(std::move(row));
     answers.values.push_back(v[i]);
   }
@@ -204,11 +257,8 @@ Answers solve_real(const Checked& program, const Data& data, Parameters& paramet
 // dL/dp + (dF/dp)^T a. Components that were solved later lean on earlier ones, so they are undone first.
 
 std::map<std::string, Array> RealSolver::gradient(int loss, const std::vector<std::string>& by) {
-  prepare({loss});
   std::vector<int> members, asked;
   std::vector<Spec> specs;
-  for (int c : fixpoints_)
-    for (int m : program_.components[static_cast<std::size_t>(c)]) members.push_back(m);
   for (const std::string& name : by) {
     asked.push_back(program_.id(name));
     if (asked.back() < 0)
@@ -216,7 +266,11 @@ std::map<std::string, Array> RealSolver::gradient(int loss, const std::vector<st
     if (program_.predicates[static_cast<std::size_t>(asked.back())].defined)
       throw Error(
           fmt::format("{}: {} has rules or equations; gradients are by what is given", program_.syntax.name, name));
+    dense_.insert(asked.back());
   }
+  prepare({loss});
+  for (int c : fixpoints_)
+    for (int m : program_.components[static_cast<std::size_t>(c)]) members.push_back(m);
   std::vector<Array> values = run([&](Tracer& t) {
     std::vector<Tensor> list;
     for (int id : asked) list.push_back(t.base(id));
@@ -231,13 +285,13 @@ std::map<std::string, Array> RealSolver::gradient(int loss, const std::vector<st
   const std::size_t n = members.size();
   Step step = compile(
       [&](const std::vector<Tensor>& in) {
-        Tracer t(program_, data_, parameters_, settings_);
+        Tracer t(program_, data_, parameters_, settings_, lists());
         for (std::size_t i = 0; i < asked.size(); ++i) t.give(asked[i], in[2 * n + i]);
         const auto give_all = [&] {
           for (std::size_t i = 0; i < n; ++i) t.give(members[i], in[n + i]);
         };
         give_all();
-        Tensor total = sum(t.value(loss));
+        Tensor total = sum(t.dense(loss));
         std::size_t at = 0;
         for (int c : fixpoints_) {
           std::vector<Tensor> now;

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <optional>
+#include <set>
 
 #include "rules/check.h"
 #include "rules/rows.h"
@@ -15,9 +18,17 @@ class RealSolver {
  public:
   RealSolver(const Checked& program, const Data& data, Parameters& parameters, Semantics semantics,
              const SolveOptions& options);
-  /// The value of a query's body over its free variables.
-  Array query(int statement, std::vector<Axis>& variables);
+  /// The value of a query's body over its free variables: those of a joint, whose axis comes first, and `axes`.
+  struct Found {
+    Array values;
+    std::optional<Joint> joint;
+    std::vector<Axis> axes;
+  };
+  Found query(int statement);
+  /// An axis for each argument.
   Array value(int predicate);
+  /// One tuple's; nothing is made dense for it.
+  double value_at(int predicate, const std::vector<Value>& tuple);
   const SolveFacts& facts() const { return facts_; }
   Semantics semantics() const { return settings_.semantics; }
 
@@ -29,6 +40,7 @@ class RealSolver {
   void prepare(const std::vector<int>& wanted);
   void solve_fixpoint(int component);
   Tracer tracer();
+  const std::shared_ptr<const Lists>& lists();
   std::vector<Array> run(const std::function<std::vector<Tensor>(Tracer&)>& trace);
 
   const Checked& program_;
@@ -36,8 +48,10 @@ class RealSolver {
   Parameters& parameters_;
   SolveOptions options_;
   TraceSettings settings_;
-  std::map<int, Array> solved_;  // members of recursive components
-  std::vector<int> fixpoints_;   // components, in the order in which they were solved
+  std::set<int> dense_;  // what must not be listed
+  std::shared_ptr<const Lists> lists_;
+  std::map<int, Array> solved_, asked_;  // members of recursive components; what value_at() was asked for
+  std::vector<int> fixpoints_;           // components, in the order in which they were solved
   SolveFacts facts_;
 };
 

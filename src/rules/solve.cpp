@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "rules/functions.h"
 #include "windrow/error.h"
@@ -32,6 +33,7 @@ Solver::Solver(const Checked& program, const CoreProgram& core, const Data& data
     deltas_.emplace_back(sizes);
     fresh_.emplace_back(sizes);
   }
+  if (options.semantics == Semantics::minplus) falsehood_ = std::numeric_limits<double>::infinity();
   fact_copies_.resize(core.predicates.size());
   for (std::size_t p = 0; p < core.predicates.size(); ++p)
     if (const int of = core.predicates[p].facts_of; of >= 0)
@@ -72,7 +74,7 @@ void Solver::load_facts(const Data& data, std::vector<bool> needed) {
     add_fact(id, tuple);
   };
   for (const Statement& s : program_.syntax.statements)
-    if (s.kind == Statement::Kind::fact && !(s.weighted && s.weight == 0))
+    if (s.kind == Statement::Kind::fact && !(s.weighted && s.weight == falsehood_))
       if (const int id = program_.id(s.head.name); needed[static_cast<std::size_t>(id)])
         add(id, s.head.terms, [](const Term& t) -> const std::string& { return t.text; });
   for (const auto& [name, tables] : data.tables) {
@@ -80,7 +82,7 @@ void Solver::load_facts(const Data& data, std::vector<bool> needed) {
     if (id < 0 || !needed[static_cast<std::size_t>(id)]) continue;
     for (const Table& table : tables)
       for (std::size_t r = 0; r < table.rows.size(); ++r)
-        if (table.weights.empty() || table.weights[r] != 0)
+        if (table.weights.empty() || table.weights[r] != falsehood_)
           add(id, table.rows[r], [](const std::string& t) -> const std::string& { return t; });
   }
   for (const auto& [name, array] : data.arrays)
@@ -92,7 +94,7 @@ void Solver::load_array(int predicate, const Array& array) {
   const double* v = values.data<double>();
   std::vector<Value> tuple(static_cast<std::size_t>(array.rank()));
   for (std::int64_t i = 0; i < array.count(); ++i) {
-    if (v[i] == 0) continue;
+    if (v[i] == falsehood_) continue;
     std::int64_t rest = i;
     for (int a = array.rank() - 1; a >= 0; --a) {
       tuple[static_cast<std::size_t>(a)] = static_cast<Value>(rest % array.shape()[a]);
@@ -207,6 +209,7 @@ std::int64_t Solver::take_news(const Core::Stage& stage, bool recursive) {
       });
     }
     fresh.clear();
+    if (watcher_) watcher_(p, all.count());
   }
   tuples_ += news;
   check_memory();

@@ -2,6 +2,7 @@
 // where an iteration joins only what the one before found new (semi-naive).
 #pragma once
 
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -24,6 +25,8 @@ class Solver {
   const SolveFacts& facts() const { return facts_; }
   /// Before run(): remembers when each tuple was found.
   void keep_ranks() { ranks_.resize(relations_.size()); }
+  /// Before run(): called with each relation's tuples so far, after every iteration; what it throws, run() throws.
+  void watch(std::function<void(int predicate, std::int64_t count)> watcher) { watcher_ = std::move(watcher); }
   /// 0 for facts; -1 if it was not derived.
   int rank(int predicate, const Value* tuple) const;
 
@@ -54,6 +57,8 @@ class Solver {
   std::vector<Trie> fresh_;
   std::vector<Ranks> ranks_;
   std::vector<std::vector<int>> fact_copies_;
+  std::function<void(int, std::int64_t)> watcher_;
+  double falsehood_ = 0;  // the weight of a fact that is none: infinite where weights are costs
   SolveFacts facts_;
   Row scratch_;
   int iteration_ = 0;

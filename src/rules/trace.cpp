@@ -13,14 +13,16 @@
 
 namespace wr::rules {
 
-Tracer::Tracer(const Checked& program, const Data& data, Parameters& parameters, const TraceSettings& settings)
-    : program_(program), data_(data), parameters_(parameters), settings_(settings) {}
+Tracer::Tracer(const Checked& program, const Data& data, Parameters& parameters, const TraceSettings& settings,
+               std::shared_ptr<const Lists> lists)
+    : program_(program), data_(data), parameters_(parameters), settings_(settings), lists_(std::move(lists)) {}
 
 void Tracer::fail(Place place, const std::string& message) const { fail_at(program_.syntax.name, place, message); }
 
 Logic Tracer::logic(const Statement& s) const {
-  if (s.kind == Statement::Kind::rule && !s.semantics.empty()) return {*semantics_called(s.semantics), settings_.dtype};
-  return {settings_.semantics, settings_.dtype};
+  const bool own = s.kind == Statement::Kind::rule && !s.semantics.empty();
+  const double cells = static_cast<double>(settings_.memory) / static_cast<double>(wr::size_of(settings_.dtype));
+  return {own ? *semantics_called(s.semantics) : settings_.semantics, settings_.dtype, cells};
 }
 
 Shape Tracer::shape_of(int id) const {
@@ -42,46 +44,67 @@ Shape Tracer::shape_of(int id) const {
   return shape;
 }
 
+void Tracer::check_size(double cells) const {
+  const double bytes = cells * static_cast<double>(wr::size_of(settings_.dtype));
+  if (bytes <= static_cast<double>(settings_.memory)) return;
+  const Statement& s = program_.syntax.statements[static_cast<std::size_t>(statement_)];
+  fail(s.place, fmt::format("`{}` needs {:.3g} elements at a time, which take {:.3g} MB; the limit is {} MB", format(s),
+                            cells, bytes / (1 << 20), settings_.memory >> 20));
+}
+
 std::int64_t Tracer::size_of(const std::string& variable) const {
   return domain(program_.variables[static_cast<std::size_t>(statement_)].at(variable)).size;
 }
 
 // ---- facts and parameters ----
 
-Array Tracer::base_array(int id) const {
+void Tracer::each_fact(int id, const std::function<void(const Value* tuple, double weight)>& fn) const {
   const Predicate& p = predicate(id);
-  const Shape shape = shape_of(id);
-  const Logic all(settings_.semantics, settings_.dtype);
-  const double outside = p.tensor ? 0 : all.falsehood();
-  std::vector<double> values(static_cast<std::size_t>(shape.count()), outside);
-  const auto add = [&](const auto& texts, const auto& text_of, double weight) {
-    std::int64_t at = 0;
-    for (std::size_t i = 0; i < texts.size(); ++i)
-      at = at * shape[static_cast<int>(i)] + domain(p.domains[i]).find(text_of(texts[i]));
-    double& v = values[static_cast<std::size_t>(at)];
-    switch (settings_.semantics) {  // a fact that is given twice
-      case Semantics::minplus:
-        v = std::min(v, weight);
-        break;
-      case Semantics::product:
-      case Semantics::ltn:
-        v = p.tensor ? weight : v + weight - v * weight;
-        break;
-      default:
-        v = std::max(v, weight);
-    }
+  const double truth = Logic(settings_.semantics, settings_.dtype).truth();
+  std::vector<Value> tuple(p.domains.size());
+  const auto see = [&](std::size_t i, const std::string& text) {
+    tuple[i] = static_cast<Value>(domain(p.domains[i]).find(text));
   };
-  const double truth = all.truth();
-  for (const Statement& s : program_.syntax.statements)
-    if (s.kind == Statement::Kind::fact && s.head.name == p.name)
-      add(
-          s.head.terms, [](const Term& t) -> const std::string& { return t.text; }, s.weighted ? s.weight : truth);
-  if (const auto found = data_.tables.find(p.name); found != data_.tables.end())
-    for (const Table& table : found->second)
-      for (std::size_t r = 0; r < table.rows.size(); ++r)
-        add(
-            table.rows[r], [](const std::string& t) -> const std::string& { return t; },
-            table.weights.empty() ? truth : table.weights[r]);
+  for (const Statement& s : program_.syntax.statements) {
+    if (s.kind != Statement::Kind::fact || s.head.name != p.name) continue;
+    for (std::size_t i = 0; i < tuple.size(); ++i) see(i, s.head.terms[i].text);
+    fn(tuple.data(), s.weighted ? s.weight : truth);
+  }
+  const auto found = data_.tables.find(p.name);
+  if (found == data_.tables.end()) return;
+  for (const Table& table : found->second)
+    for (std::size_t r = 0; r < table.rows.size(); ++r) {
+      for (std::size_t i = 0; i < tuple.size(); ++i) see(i, table.rows[r][i]);
+      fn(tuple.data(), table.weights.empty() ? truth : table.weights[r]);
+    }
+}
+
+double Tracer::falsehood_of(int id) const {
+  return predicate(id).tensor ? 0 : Logic(settings_.semantics, settings_.dtype).falsehood();
+}
+
+void Tracer::add_fact(int id, double weight, double& value) const {
+  switch (settings_.semantics) {  // a fact that is given twice
+    case Semantics::minplus:
+      value = predicate(id).tensor ? weight : std::min(value, weight);
+      break;
+    case Semantics::product:
+    case Semantics::ltn:
+      value = predicate(id).tensor ? weight : value + weight - value * weight;
+      break;
+    default:
+      value = std::max(value, weight);
+  }
+}
+
+Array Tracer::base_array(int id) const {
+  const Shape shape = shape_of(id);
+  std::vector<double> values(static_cast<std::size_t>(shape.count()), falsehood_of(id));
+  each_fact(id, [&](const Value* tuple, double weight) {
+    std::int64_t at = 0;
+    for (int i = 0; i < shape.rank(); ++i) at = at * shape[i] + tuple[i];
+    add_fact(id, weight, values[static_cast<std::size_t>(at)]);
+  });
   return Array::from(values, shape).astype(settings_.dtype);
 }
 
@@ -111,6 +134,7 @@ Tensor Tracer::base(int id) {
   const Predicate& p = predicate(id);
   if (const auto found = data_.arrays.find(p.name); found != data_.arrays.end())
     return found->second.astype(settings_.dtype);
+  if (const TupleList* list = list_of(id)) return base_list(id, *list);
   if (!p.learn) return base_array(id);
   const Shape shape = shape_of(id);
   const double scale =
@@ -125,9 +149,11 @@ Tensor Tracer::value(int id) {
   if (const auto found = values_.find(id); found != values_.end()) return found->second;
   // What is followed step by step where this is needed means nothing to its own equations.
   const Bound kept = std::exchange(bound_, {});
+  const Joint* joint = std::exchange(joint_, nullptr);
   const int statement = statement_;
   trace_component(program_.component_of[static_cast<std::size_t>(id)]);
   bound_ = kept;
+  joint_ = joint;
   statement_ = statement;
   return values_.at(id);
 }
@@ -198,7 +224,10 @@ Tensor Tracer::with_rules(int id, const Tensor& start) {
     if (s.kind != Statement::Kind::rule || s.head.name != p.name) continue;
     if (s.has_temperature) temperature = s.temperature;
     const int before = std::exchange(statement_, static_cast<int>(i));
-    const Tensor value = head_tensor(s.head, rule_value(static_cast<int>(i)), id, "=", all.falsehood());
+    const BodyValue body = rule_value(static_cast<int>(i));
+    const TupleList* list = list_of(id);
+    const Tensor value = list != nullptr ? listed_head(s.head, body, *list, all.falsehood())
+                                         : head_tensor(s.head, spread(body, all.falsehood()), id, "=", all.falsehood());
     statement_ = before;
     total = all.either({total, {}}, {value, {}}).tensor;
   }
@@ -207,40 +236,79 @@ Tensor Tracer::with_rules(int id, const Tensor& start) {
   return temperature > 0 ? sigmoid(total * (1 / temperature)) : cast(total > 0, dtype());
 }
 
-Piece Tracer::rule_value(int statement) {
+BodyValue Tracer::within_memory(const std::function<BodyValue()>& trace) const {
+  try {
+    return trace();
+  } catch (const TooManyCells& many) {
+    check_size(many.cells);
+    throw;
+  }
+}
+
+BodyValue Tracer::rule_value(int statement) {
   const int before = std::exchange(statement_, statement);
   const Statement& s = program_.syntax.statements[static_cast<std::size_t>(statement)];
   const SaidAt here(location_of(s));
   const Logic meaning = logic(s);
-  std::vector<Piece> parts;
-  conjuncts(s.body, meaning, {}, parts);
   std::vector<Axis> out;
   for (const Term& t : s.head.terms)
     if (t.kind == Term::Kind::variable && std::find(out.begin(), out.end(), t.text) == out.end()) out.push_back(t.text);
-  Piece value = meaning.exists(std::move(parts), out);
-  if (s.weighted) value = meaning.weighted(value, full({}, s.weight, dtype()));
+  BodyValue value = within_memory([&] { return conjunction_value(s.body, out, meaning, ""); });
+  Piece& piece = value.piece;
+  if (s.weighted) piece = meaning.weighted(piece, full({}, s.weight, dtype()));
   if (s.learned_weight) {
     const Tensor w = parameter(weight_name(s), {}, 0);
-    value = meaning.weighted(value, meaning.semantics() == Semantics::minplus ? softplus(w) : sigmoid(w));
+    piece = meaning.weighted(piece, meaning.semantics() == Semantics::minplus ? softplus(w) : sigmoid(w));
   }
   statement_ = before;
   return value;
 }
 
-Piece Tracer::body(int statement) {
+/// A body over the variables of `out`, all others quantified; those that lists have make the joint.
+BodyValue Tracer::conjunction_value(const Formula& body, const std::vector<Axis>& out, const Logic& logic,
+                                    const std::string& implication) {
+  std::optional<Joint> joint = joint_of(body);
+  if (joint && joint->count == 0) {
+    Joint none;
+    for (const Axis& a : out)
+      if (joint->has(a)) none.columns[a] = {};
+    return {{full({}, logic.falsehood(), dtype()), {}}, none};
+  }
+  const Joint* outer = joint_;
+  if (joint) joint_ = &*joint;
+  std::vector<Piece> parts;
+  conjuncts(body, logic, implication, parts);
+  joint_ = outer;
+  if (!joint) return {logic.exists(std::move(parts), out), {}};
+  std::vector<Axis> kept{kJoint};
+  std::vector<std::string> variables;
+  for (const Axis& a : out) (joint->has(a) ? variables : kept).push_back(a);
+  return regrouped(logic.exists(std::move(parts), kept), *joint, variables, logic);
+}
+
+BodyValue Tracer::body(int statement) {
   statement_ = statement;
   const Statement& s = program_.syntax.statements[static_cast<std::size_t>(statement)];
   const SaidAt here(location_of(s));
-  const Logic meaning(settings_.semantics, settings_.dtype);
-  const Piece value = formula(s.body, meaning, s.kind == Statement::Kind::constraint ? s.semantics : "");
-  std::vector<Axis> order;
+  const Logic meaning = logic(s);
+  std::vector<Axis> names;
   for_each_atom(s.body, false, [&](const Atom& a, bool) {
     for (const Term& t : a.terms)
-      if (t.kind == Term::Kind::variable && value.size_of(t.text) >= 0 &&
-          std::find(order.begin(), order.end(), t.text) == order.end())
-        order.push_back(t.text);
+      if (t.kind == Term::Kind::variable && std::find(names.begin(), names.end(), t.text) == names.end())
+        names.push_back(t.text);
   });
-  return {aligned(value, order), order};
+  const bool query = s.kind == Statement::Kind::query;
+  BodyValue value = within_memory([&]() -> BodyValue {
+    if (query && is_led_by_lists(s.body)) return conjunction_value(s.body, names, meaning, "");
+    return {formula(s.body, meaning, query ? "" : s.semantics), {}};
+  });
+  if (value.joint && value.joint->count == 0) return value;
+  std::vector<Axis> order;
+  if (value.joint) order.push_back(kJoint);
+  for (const Axis& a : names)
+    if (value.piece.size_of(a) >= 0) order.push_back(a);
+  value.piece = {aligned(value.piece, order), order};
+  return value;
 }
 
 // ---- heads ----

@@ -37,7 +37,7 @@ Tracer::Names Tracer::free_indices(const Expr& e) const {
 Piece Tracer::summed(const Piece& piece, const Names& needed) const {
   std::vector<Axis> out;
   for (const Axis& a : piece.axes)
-    if (needed.contains(a)) out.push_back(a);
+    if (needed.contains(a) || a == kJoint) out.push_back(a);
   return out.size() == piece.axes.size() ? piece : einsum_of({piece}, out);
 }
 
@@ -58,9 +58,10 @@ Piece Tracer::expression(const Expr& e, const Names& needed) {
       std::vector<double> numbers;
       for (std::int64_t i = 0; i < d.size; ++i)
         numbers.push_back(d.numbers || d.ordered ? d.value_of(i) : static_cast<double>(i));
-      return summed({Tensor(Array::from(numbers).astype(dtype())), {e.name}}, needed);
+      return summed(collapsed({Tensor(Array::from(numbers).astype(dtype())), {e.name}}), needed);
     }
     case Expr::Kind::reference:
+      if (joint_ == nullptr && lists().is_listed(e.atom)) return product({&e}, needed);
       return summed(atom(e.atom, Logic(settings_.semantics, dtype())), needed);
     case Expr::Kind::negate: {
       const Piece p = expression(e.parts[0], needed);
@@ -72,8 +73,11 @@ Piece Tracer::expression(const Expr& e, const Names& needed) {
       return e.kind == Expr::Kind::add ? elementwise(a, b, [](const Tensor& x, const Tensor& y) { return x + y; })
                                        : elementwise(a, b, [](const Tensor& x, const Tensor& y) { return x - y; });
     }
-    case Expr::Kind::multiply:
-      return product(e, needed);
+    case Expr::Kind::multiply: {
+      std::vector<const Expr*> factors;
+      flatten(e, factors);
+      return product(factors, needed);
+    }
     case Expr::Kind::divide:
       return pairwise([](const Tensor& x, const Tensor& y) { return x / y; });
     case Expr::Kind::power:
@@ -90,32 +94,51 @@ Piece Tracer::expression(const Expr& e, const Names& needed) {
   return {};
 }
 
-Piece Tracer::product(const Expr& e, const Names& needed) {
-  std::vector<const Expr*> factors;
-  flatten(e, factors);
+Piece Tracer::product(const std::vector<const Expr*>& factors, const Names& needed) {
+  const std::optional<Joint> joint = joint_of(factors);
+  if (joint && joint->count == 0) return {full({}, 0, dtype()), {}};
+  const Joint* outer = joint_;
+  if (joint) joint_ = &*joint;
   std::vector<Piece> parts;
   Piece scalars{full({}, 1, dtype()), {}};  // numbers need no einsum
   for (const Expr* factor : factors) {
     Names keep = needed;
     for (const Expr* other : factors)
       if (other != factor) keep.merge(free_indices(*other));
-    Piece part = expression(*factor, keep);
+    Piece part = factor->kind == Expr::Kind::reference
+                     ? summed(atom(factor->atom, Logic(settings_.semantics, dtype())), keep)
+                     : expression(*factor, keep);
     if (part.axes.empty())
       scalars.tensor = scalars.tensor * part.tensor;
     else
       parts.push_back(std::move(part));
   }
+  joint_ = outer;
   if (parts.empty()) return scalars;
   std::vector<Axis> out;
   for (const Axis& a : all_axes(parts))
-    if (needed.contains(a)) out.push_back(a);
-  return elementwise(einsum_of(parts, out), scalars, [](const Tensor& x, const Tensor& y) { return x * y; });
+    if (needed.contains(a) || a == kJoint) out.push_back(a);
+  Piece total = einsum_of(parts, out);
+  if (joint) {
+    std::vector<std::string> variables;
+    for (const auto& [name, column] : joint->columns)
+      if (needed.contains(name)) variables.push_back(name);
+    total = spread(regrouped(total, *joint, variables, Logic(Semantics::sum, dtype())), 0);
+  }
+  return elementwise(total, scalars, [](const Tensor& x, const Tensor& y) { return x * y; });
 }
 
 Piece Tracer::aggregate(const Expr& e, const Names& needed) {
+  // A sum over what a product has anyway: lists need not be spread over all constants first.
+  const Expr& inner = e.parts[0];
+  if (e.name == "sum" && (inner.kind == Expr::Kind::multiply || inner.kind == Expr::Kind::reference)) {
+    const Names free = free_indices(inner);
+    const auto has = [&](const std::string& v) { return free.contains(v) && !needed.contains(v); };
+    if (std::all_of(e.variables.begin(), e.variables.end(), has)) return expression(inner, needed);
+  }
   Names keep = needed;
   for (const std::string& v : e.variables) keep.insert(v);
-  const Piece p = expression(e.parts[0], keep);
+  const Piece p = expression(inner, keep);
   const std::vector<int> axes = positions(p, e.variables);
   if (axes.size() != e.variables.size())
     fail(e.place, fmt::format("{}: an index of it does not occur in what it is taken of", e.name));

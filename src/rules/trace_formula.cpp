@@ -12,7 +12,17 @@ namespace wr::rules {
 namespace {
 
 /// Axes that have no name in the program: of `_` and slices. They are quantified, or summed, at once.
-bool is_nameless(const Axis& axis) { return axis.starts_with('#'); }
+bool is_nameless(const Axis& axis) { return axis.starts_with('#') && axis != kJoint; }
+
+template <class Number>
+bool compares(const Number& a, const std::string& sign, const Number& b) {
+  return sign == "="    ? a == b
+         : sign == "!=" ? a != b
+         : sign == "<"  ? a < b
+         : sign == "<=" ? a <= b
+         : sign == ">"  ? a > b
+                        : a >= b;
+}
 
 std::vector<Axis> named(const std::vector<Axis>& axes) {
   std::vector<Axis> list;
@@ -68,6 +78,7 @@ Piece Tracer::formula(const Formula& f, const Logic& logic, const std::string& i
       return logic.exists(std::move(parts), out);
     }
     case Formula::Kind::forall:
+      if (Piece listed; listed_forall(f, logic, implication, listed)) return listed;
       return logic.forall(formula(f.parts[0], logic, implication), f.variables);
     case Formula::Kind::count: {
       const Piece inner = formula(f.parts[0], logic, implication);
@@ -87,48 +98,56 @@ Piece Tracer::formula(const Formula& f, const Logic& logic, const std::string& i
 }
 
 Piece Tracer::comparison(const Formula& f, const Logic& logic) {
+  const Term* variable = f.left.kind == Term::Kind::variable    ? &f.left
+                         : f.right.kind == Term::Kind::variable ? &f.right
+                                                                : nullptr;
+  if (variable == nullptr) fail(f.place, "a comparison of two constants");
+  const auto domain_of = [&](const Term& t) -> const Domain& {
+    return domain(program_.variables[static_cast<std::size_t>(statement_)].at(t.text));
+  };
   std::vector<Axis> axes;
+  // What a side is for each value of its variable; a constant is one number.
   const auto side = [&](const Term& t) {
     std::vector<double> numbers;
-    if (t.kind != Term::Kind::variable) return numbers;
+    const Domain& d = domain_of(t.kind == Term::Kind::variable ? t : *variable);
+    const bool by_number = d.numbers || d.ordered;
+    if (t.kind != Term::Kind::variable) {
+      double value = static_cast<double>(d.find(t.text));
+      if (by_number) std::from_chars(t.text.data(), t.text.data() + t.text.size(), value);
+      return std::vector<double>{value};
+    }
     axes.push_back(t.text);
-    const Domain& d = domain(program_.variables[static_cast<std::size_t>(statement_)].at(t.text));
-    const bool order = f.compare != "=" && f.compare != "!=";
-    if ((order || t.op != 0) && !d.numbers && !d.ordered)
+    if (((f.compare != "=" && f.compare != "!=") || t.op != 0) && !by_number)
       fail(t.place, fmt::format("'{}' is of domain {}, whose constants are not all numbers", t.text, d.name));
     for (std::int64_t i = 0; i < d.size; ++i)
-      numbers.push_back((d.numbers || d.ordered ? d.value_of(i) : static_cast<double>(i)) +
+      numbers.push_back((by_number ? d.value_of(i) : static_cast<double>(i)) +
                         (t.op != 0 ? static_cast<double>(t.amount) : 0));
     return numbers;
   };
   const std::vector<double> left = side(f.left), right = side(f.right);
-  const auto constant = [&](const Term& t, const Term& other) {
-    const Domain& d = domain(program_.variables[static_cast<std::size_t>(statement_)].at(other.text));
-    double value = 0;
-    if (!d.numbers && !d.ordered) return static_cast<double>(d.find(t.text));
-    std::from_chars(t.text.data(), t.text.data() + t.text.size(), value);
-    return value;
-  };
-  if (axes.empty()) fail(f.place, "a comparison of two constants");
-  const bool same = axes.size() == 2 && axes[0] == axes[1];
-  const std::size_t m = left.empty() ? 1 : left.size(), n = right.empty() ? 1 : right.size();
   std::vector<double> values;
-  for (std::size_t i = 0; i < m; ++i)
-    for (std::size_t j = same ? i : 0; j < (same ? i + 1 : n); ++j) {
-      const double a = left.empty() ? constant(f.left, f.right) : left[i],
-                   b = right.empty() ? constant(f.right, f.left) : right[j];
-      const bool holds = f.compare == "="    ? a == b
-                         : f.compare == "!=" ? a != b
-                         : f.compare == "<"  ? a < b
-                         : f.compare == "<=" ? a <= b
-                         : f.compare == ">"  ? a > b
-                                             : a >= b;
-      values.push_back(holds ? logic.truth() : logic.falsehood());
-    }
-  if (same) axes.pop_back();
+  const auto add = [&](double a, double b) {
+    values.push_back(compares(a, f.compare, b) ? logic.truth() : logic.falsehood());
+  };
+  const bool listed = axes.size() == 2 && joint_ != nullptr && joint_->has(axes[0]) && joint_->has(axes[1]);
+  if (listed) {
+    const auto& l = joint_->columns.at(axes[0]);
+    const auto& r = joint_->columns.at(axes[1]);
+    for (std::size_t g = 0; g < l.size(); ++g)
+      add(left[static_cast<std::size_t>(l[g])], right[static_cast<std::size_t>(r[g])]);
+    return {Tensor(Array::from(values).astype(dtype())), {kJoint}};
+  }
+  if (axes.size() == 2 && axes[0] == axes[1]) {
+    for (std::size_t i = 0; i < left.size(); ++i) add(left[i], right[i]);
+    axes.pop_back();
+  } else {
+    check_size(static_cast<double>(left.size()) * static_cast<double>(right.size()));
+    for (double a : left)
+      for (double b : right) add(a, b);
+  }
   Shape shape;
   for (const Axis& a : axes) shape.push_back(size_of(a));
-  return {Tensor(Array::from(values, shape).astype(dtype())), axes};
+  return collapsed({Tensor(Array::from(values, shape).astype(dtype())), axes});
 }
 
 Piece Tracer::choice(const Atom& a) {
@@ -164,6 +183,7 @@ Piece Tracer::atom(const Atom& a, const Logic& logic) {
       return indexed({full(shape, outside, dtype()), {}}, rest, outside);
     return indexed({found->second[static_cast<std::size_t>(index)], {}}, rest, outside);
   }
+  if (const TupleList* list = list_of(id)) return listed_atom(a, *list, outside);
   return indexed({value(id), {}}, a, outside);
 }
 
@@ -275,13 +295,13 @@ Piece Tracer::indexed(Piece piece, const Atom& a, double outside) {
   std::vector<Axis> distinct;
   for (const Axis& x : piece.axes)
     if (std::find(distinct.begin(), distinct.end(), x) == distinct.end()) distinct.push_back(x);
-  if (distinct.size() == piece.axes.size()) return piece;
+  if (distinct.size() == piece.axes.size()) return collapsed(piece);
   std::string spec;
   for (const Axis& x : piece.axes)
     spec += static_cast<char>('a' + (std::find(distinct.begin(), distinct.end(), x) - distinct.begin()));
   spec += "->";
   for (std::size_t i = 0; i < distinct.size(); ++i) spec += static_cast<char>('a' + i);
-  return {einsum(spec, {piece.tensor}), distinct};
+  return collapsed({einsum(spec, {piece.tensor}), distinct});
 }
 
 }  // namespace wr::rules
