@@ -29,7 +29,9 @@ bool is_source(const fs::path& path) {
 std::vector<Include> includes_under(const std::string& folder) {
   static const std::regex line_form(R"re(^\s*#\s*include\s*(["<])([^">]+)[">].*)re");
   std::vector<Include> found;
-  for (const auto& entry : fs::recursive_directory_iterator(root() / folder)) {
+  for (auto at = fs::recursive_directory_iterator(root() / folder); at != fs::recursive_directory_iterator(); ++at) {
+    const fs::directory_entry& entry = *at;
+    if (entry.is_directory() && entry.path().filename() == "venv") at.disable_recursion_pending();  // peers' own
     if (!entry.is_regular_file() || !is_source(entry.path())) continue;
     std::ifstream file(entry.path());
     std::smatch match;
