@@ -7,10 +7,11 @@
 
 namespace wr {
 
-/// Steps that this thread compiles while it lives run there: "cpu", "opencl" (its first GPU or accelerator), "opencl:1"
-/// or "opencl:NAME" (that device, CPUs as OpenCL devices too), "cuda", "cuda:1", or "auto": a GPU if there is one that
-/// can run the whole step, else the CPU. What is asked for by name and cannot run a step is an Error of its compile().
-/// Without it WINDROW_DEVICE says where, else it is the CPU, without a look at what else there is.
+/// Steps that this thread compiles while it lives, and whose CompileOptions name no device, run there: "cpu", "opencl"
+/// (its first GPU or accelerator), "opencl:1" or "opencl:NAME" (that device, CPUs as OpenCL devices too), "cuda",
+/// "cuda:1", or "auto": a GPU if there is one that can run the whole step, else the CPU. What is asked for by name and
+/// cannot run a step is an Error of its compile(). Without it WINDROW_DEVICE says where, else it is the CPU, without a
+/// look at what else there is.
 class OnDevice {
  public:
   explicit OnDevice(std::string name);

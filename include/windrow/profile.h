@@ -103,7 +103,7 @@ struct Profile {
     double allocations_per_run = 0;  // of arrays, between runs; a run itself allocates nothing
   };
   struct Event {
-    int thread = 0, lane = 0;
+    int thread = 0, lane = 0;         // thread: the row, where rows have names
     int kernel = 0;                   // of kernels; -1: barrier, -2: start, -3: waiting for the others at the end
     double begin_us = 0, end_us = 0;  // since the first event
   };
@@ -132,6 +132,7 @@ struct Profile {
   std::vector<Cut> cuts;
   Memory memory;
   std::vector<Event> timeline;          // of the last recorded runs
+  std::vector<std::string> rows;        // names of its rows, on a device; otherwise they are threads
   std::vector<Bottleneck> bottlenecks;  // greatest gain first
 
   double busy_us() const;            // all kernels of a run, all threads

@@ -47,6 +47,9 @@ struct CompileOptions {
   /// an Error names the first op (and row) that is to blame, and the states are as they were. It costs a copy of the
   /// states. Unset: as WINDROW_CHECK says (1 or 0), else debug builds of the library check steps that update states.
   std::optional<bool> check = {};
+  /// Where it runs: "cpu", "auto", "opencl", "opencl:1", "opencl:NAME", "cuda", "cuda:1" (docs/devices.md); empty: as
+  /// OnDevice says (windrow/device.h), else WINDROW_DEVICE, else the CPU.
+  std::string device = {};
 };
 
 /// Sizes and times of a plan, for tables and tests.
@@ -68,12 +71,17 @@ using TracedFunction = std::function<std::vector<Tensor>(const std::vector<Tenso
 
 class Step {
  public:
-  /// Results of one run. They belong to the step and change with its next run; copy what is to be kept.
+  struct Inside;
+  /// Results of one run. They belong to the step and change with its next run; copy what is to be kept. On a device
+  /// they come home when they are read.
   class Results {
    public:
-    Results(const std::vector<Array>& arrays, Location where) : arrays_(arrays), where_(where) {}
+    /// `there`: the plan on a device that they are to be brought from; null where they are here.
+    Results(const std::vector<Array>& arrays, Location where, Inside* there = nullptr)
+        : arrays_(arrays), there_(there), where_(where) {}
     const Array& operator[](std::size_t i) const {
       if (i >= arrays_.size()) none(i);
+      if (there_) bring(i);
       return arrays_[i];
     }
     std::size_t size() const { return arrays_.size(); }
@@ -84,8 +92,10 @@ class Step {
 
    private:
     [[noreturn]] void none(std::size_t i) const;
+    void bring(std::size_t i) const;
     double number() const;
     const std::vector<Array>& arrays_;
+    Inside* there_;
     Location where_;  // of the run
   };
   /// What a step is run on: an array, or the first result of another step. Remembers the caller's line.
@@ -117,6 +127,8 @@ class Step {
   /// Makes the plan for arguments of these types now, not in the first run that needs it: for steps with open sizes.
   void prepare(const std::vector<Spec>& arguments, Location where = Location::current());
 
+  /// Result i of the last run, and of those to come: on a device, what has been asked for here comes home with every
+  /// run.
   const Array& output(std::size_t i, Location where = Location::current()) const;
   int threads() const;
   /// At most 1024, of which a run takes no more than its plan has lanes.
@@ -134,7 +146,6 @@ class Step {
   /// The optimised graph as text, of the plan that ran last.
   std::string graph() const;
 
-  struct Inside;
   explicit Step(std::unique_ptr<Inside> inside);
   /// The plan that ran last.
   Inside& inside() const;

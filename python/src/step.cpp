@@ -77,14 +77,16 @@ CompileOptions options_from(nb::handle object) {
       o.simd = nb::cast<std::string>(value);
     else if (name == "machine")
       o.machine = nb::cast<std::string>(value);
+    else if (name == "device")
+      o.device = nb::cast<std::string>(value);
     else if (name == "tune")
       o.tune = nb::cast<bool>(value);
     else if (name == "check" && !value.is_none())
       o.check = nb::cast<bool>(value);
     else if (name != "check")
-      throw nb::type_error(
-          ("compile: no option '" + name + "'; there are name, threads, lanes, simd, machine, tune, check and profile")
-              .c_str());
+      throw nb::type_error(("compile: no option '" + name +
+                            "'; there are name, threads, lanes, simd, machine, device, tune, check and profile")
+                               .c_str());
   }
   return o;
 }

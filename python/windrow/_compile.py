@@ -6,7 +6,8 @@ from . import _core
 from ._core import Step
 
 
-def compile(fn=None, *, name=None, threads=0, lanes=0, simd="", machine="", tune=False, check=None, profile=False):  # noqa: A001
+def compile(fn=None, *, name=None, threads=0, lanes=0, simd="", machine="", device="", tune=False, check=None,  # noqa: A001
+            profile=False):
     """Compiles a function of tensors into a step.
 
     The function is traced when it is first called with arguments of some shapes and types, and compiled into a plan
@@ -20,6 +21,8 @@ def compile(fn=None, *, name=None, threads=0, lanes=0, simd="", machine="", tune
     simd     'sse4', 'avx2', 'avx512' or 'neon'; by default the best there is
     machine  to plan for: 'sapphire', 'zen3', 'desktop', 'pi4' or a file; by default this one. The same machine and SIMD give the
              same plan and the same bits anywhere
+    device   where it runs: 'cpu', 'auto', 'opencl', 'opencl:1', 'opencl:NAME', 'cuda', 'cuda:1' (docs/devices.md); by default as
+             WINDROW_DEVICE says, else the CPU
     tune     times the few plans that are estimated to be fastest, takes the fastest, and remembers it for the next time
     check    after each run, results and states must be finite, and before it, indices in range: otherwise an Error names the op
              that is to blame, and the states are as they were. None: as WINDROW_CHECK says
@@ -31,7 +34,8 @@ def compile(fn=None, *, name=None, threads=0, lanes=0, simd="", machine="", tune
         @wr.compile(threads=1)
         def act(x): ...
     """
-    options = {"threads": threads, "lanes": lanes, "simd": simd, "machine": machine, "tune": tune, "check": check, "profile": profile}
+    options = {"threads": threads, "lanes": lanes, "simd": simd, "machine": machine, "device": device, "tune": tune, "check": check,
+               "profile": profile}
     if name is not None:
         options["name"] = name
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "backend/device_record.h"
 #include "backend/recorder.h"
 #include "lower/program.h"
 #include "plan/schedule.h"
@@ -48,6 +49,8 @@ class Executor {
     return none;
   }
   virtual Traffic traffic() const { return {}; }
+  /// What has been written down, in the place of recorder(); null where nothing is recorded.
+  virtual const DeviceRecord* device_record() const { return nullptr; }
 };
 
 class Backend {

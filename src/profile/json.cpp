@@ -75,7 +75,11 @@ void fields(Profile& x, V&& v) {
   v("between_us", x.between_us), v("compile_ms", x.compile_ms), v("flops", x.flops), v("overhead", x.overhead);
   v("roof", x.roof), v("bottlenecks", x.bottlenecks), v("kernels", x.kernels), v("thread_times", x.thread_times);
   v("regions", x.regions), v("cuts", x.cuts), v("memory", x.memory), v("timeline", x.timeline);
+  v("rows", x.rows);
 }
+
+/// Files of programs before profiles of devices have none.
+bool may_lack(std::string_view name) { return name == "rows"; }
 
 // ---- writing
 double rounded(double x) { return std::isfinite(x) ? std::round(x * 1e4) / 1e4 : 0; }
@@ -157,6 +161,7 @@ class Reader {
     if (!j.is_object()) refuse(path, "an object", j);
     fields(x, [&](const char* name, auto& field) {
       const Json* const value = j.find(name);
+      if (value == nullptr && may_lack(name)) return;
       if (value == nullptr) throw Error(fmt::format("{}: {} has no \"{}\"", name_, path, name));
       read(*value, path + "." + name, field);
     });

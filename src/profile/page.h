@@ -117,7 +117,7 @@ function flame(p, parent) {
 // ---- timeline: a row a thread; the wheel zooms, dragging moves
 function timeline(p, parent) {
   if (!p.timeline.length) return;
-  const W = 1140, row = 34, top = 18, H = top + p.threads * row + 4;
+  const W = 1140, row = 34, top = 18, H = top + (p.rows && p.rows.length || p.threads) * row + 4;
   const svg = draw("svg", { viewBox: `0 0 ${W} ${H}` }, parent);
   let begin = 0, all = 0;
   for (const e of p.timeline) all = Math.max(all, e[4]);
@@ -141,7 +141,7 @@ function timeline(p, parent) {
       if (w < .15 || ++boxes > 6000) continue;
       const k = kernel >= 0 ? p.kernels[kernel] : null, y = top + thread * row;
       const box = draw("rect", { class: "box", x, y, width: w, height: row - 6, fill: k ? colour(k) : "var(--wait)" }, svg);
-      hint(box, k ? `${us(e - b)} on thread ${thread}, lane ${lane}\n` + kernelText(k, p) : `${kernel === -1 ? "barrier" : kernel === -2 ? "start" : "waiting for the others"}: ${us(e - b)}`);
+      hint(box, k ? `${us(e - b)} on ${p.rows && p.rows[thread] || `thread ${thread}, lane ${lane}`}\n` + kernelText(k, p) : `${kernel === -1 ? "barrier" : kernel === -2 ? "start" : "waiting for the others"}: ${us(e - b)}`);
       if (w > 50) draw("text", { x: x + 3, y: y + 18, style: k ? "fill:#111" : "" }, svg, (k ? k.op : "wait").slice(0, Math.floor(w / 6.4)));
     }
   };
@@ -198,7 +198,7 @@ function show(p) {
   main.replaceChildren();
   el("p", { class: "dim" }, main, `${p.name} on ${p.machine}, ${p.simd}, ${p.date}; ${p.runs} runs, ${p.recorded} recorded in full${p.every > 1 ? " (one in " + p.every + ")" : ""}`);
   const facts = el("div", { class: "facts" }, main), busy = p.kernels.reduce((s, k) => s + k.us, 0);
-  for (const [name, value] of [["a run", us(p.run_us)], ["fastest", us(p.min_us)], ["between runs", us(p.between_us)], ["threads", p.threads + " on " + p.lanes + " lanes"], ["phases", p.phases], ["arithmetic", (p.flops / Math.max(p.run_us, 1e-9) / 1e3).toFixed(1) + " GFLOP/s"], ["threads busy", (100 * busy / p.threads / Math.max(p.run_us, 1e-9)).toFixed(0) + " %"], ["allocations a run", p.memory.allocations_per_run.toFixed(1)]]) {
+  for (const [name, value] of [["a run", us(p.run_us)], ["fastest", us(p.min_us)], ["between runs", us(p.between_us)], p.rows && p.rows.length ? ["device", p.simd] : ["threads", p.threads + " on " + p.lanes + " lanes"], ["phases", p.phases], ["arithmetic", (p.flops / Math.max(p.run_us, 1e-9) / 1e3).toFixed(1) + " GFLOP/s"], ["threads busy", (100 * busy / p.threads / Math.max(p.run_us, 1e-9)).toFixed(0) + " %"], ["allocations a run", p.memory.allocations_per_run.toFixed(1)]]) {
     const d = el("div", {}, facts); el("b", {}, d, value); el("span", { class: "dim" }, d, name);
   }
   el("h2", {}, main, "What bounds it");

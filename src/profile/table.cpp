@@ -69,7 +69,9 @@ std::string header(const Profile& p) {
                      p.memory.allocations_per_run, p.run_us > 0 ? p.flops / p.run_us / 1e3 : 0);
   out += p.every > 1 ? fmt::format("one run in {} recorded in full ({})", p.every, p.recorded)
                      : fmt::format("{} runs recorded in full", p.recorded);
-  out += fmt::format(", which takes about {:.1f} %\n", 100 * p.overhead);
+  out +=
+      p.rows.empty() ? fmt::format(", which takes about {:.1f} %\n", 100 * p.overhead) : "; they wait for their end\n";
+  if (!p.rows.empty()) return out;
   out += fmt::format("  this machine, one core: {:.0f} GFLOP/s f32, {:.0f} f64", p.roof.gflops_f32, p.roof.gflops_f64);
   for (const auto& level : p.roof.levels) out += fmt::format(", {} {:.0f} GB/s", level.name, level.gbs);
   return out + "\n";
@@ -152,8 +154,8 @@ std::string Profile::to_table(int top) const {
   if (recorded == 0) return name + ": has not run since profiling began\n";
   const auto rows = static_cast<std::size_t>(std::max(top, 1));
   return header(*this) + group_table("kind of kernel", kinds(), busy_us(), rows) +
-         group_table("line", lines(), busy_us(), rows) + kernel_table(*this, rows) + thread_table(*this) +
-         region_table(*this);
+         group_table("line", lines(), busy_us(), rows) + kernel_table(*this, rows) +
+         (thread_times.empty() ? "" : thread_table(*this)) + region_table(*this);
 }
 
 std::string Profile::bottleneck_report() const {

@@ -39,12 +39,14 @@ std::string to_trace(std::span<const Profile> profiles) {
   for (const Profile& p : profiles) {
     ++process;
     events.push_back({{"ph", "M"}, {"pid", process}, {"name", "process_name"}, {"args", {{"name", p.name}}}});
-    for (int t = 0; t < p.threads; ++t)
-      events.push_back({{"ph", "M"},
-                        {"pid", process},
-                        {"tid", t},
-                        {"name", "thread_name"},
-                        {"args", {{"name", fmt::format("thread {}", t)}}}});
+    const int rows = p.rows.empty() ? p.threads : static_cast<int>(p.rows.size());
+    for (int t = 0; t < rows; ++t)
+      events.push_back(
+          {{"ph", "M"},
+           {"pid", process},
+           {"tid", t},
+           {"name", "thread_name"},
+           {"args", {{"name", p.rows.empty() ? fmt::format("thread {}", t) : p.rows[static_cast<std::size_t>(t)]}}}});
     for (const auto& e : p.timeline) events.push_back(event_of(p, e, process));
     for (const auto& point : p.memory.live)
       events.push_back({{"ph", "C"},

@@ -9,7 +9,6 @@
 
 #include "ir/elsewhere.h"
 #include "step/inside.h"
-#include "windrow/device.h"
 
 namespace wr {
 namespace {
@@ -168,7 +167,7 @@ void Checker::blame(std::span<const Array* const> arguments, Location where) con
   CompileOptions options;
   options.lanes = options.threads = 1;
   options.check = false;
-  const OnDevice here("cpu");
+  options.device = "cpu";
   Step::Inside witness(everything, options, where);
   {
     const Turn::Hold turn(witness.turn);

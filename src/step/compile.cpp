@@ -108,7 +108,8 @@ std::vector<std::string> simd_targets() {
   return names;
 }
 
-std::string wanted_device() {
+std::string wanted_device(const CompileOptions& options) {
+  if (!options.device.empty()) return options.device;
   if (!compiled_for.empty()) return compiled_for;
   const char* text = std::getenv("WINDROW_DEVICE");  // NOLINT(concurrency-mt-unsafe)
   return text && *text ? text : "cpu";
@@ -132,7 +133,7 @@ PlannedFor planned_for(const Step& step) {
 Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOptions& o, Location where)
     : options(o), graph(std::move(optimised)) {
   expect_values_to_fit(*graph, where);
-  if (const std::string wanted = wanted_device(); wanted != "cpu") {
+  if (const std::string wanted = wanted_device(o); wanted != "cpu") {
     const ChosenDevice device = choose_device(wanted, where);
     try {
       if (device.backend)
@@ -186,6 +187,7 @@ void Step::Inside::plan(const backend::Backend& backend, const Machine& machine,
     executor->bind(program.constant_base[i], const_cast<void*>(detail::ArrayAccess::read(*constants.back())));
   }
   outputs.reserve(g.outputs.size());
+  held.assign(g.outputs.size(), false);
   for (std::size_t i = 0; i < g.outputs.size(); ++i) {
     const Spec& spec = g[g.outputs[i]].spec;
     outputs.push_back(Array::zeros(spec.shape, spec.dtype, where).window());

@@ -8,7 +8,6 @@
 #include "backend/cpu/target.h"
 #include "base/array_walk.h"
 #include "step/inside.h"
-#include "windrow/device.h"
 
 namespace wr::eager {
 
@@ -105,7 +104,7 @@ std::unique_ptr<Plan> make_plan(Key key, const Call& call, Operands operands, Tr
   };
   auto plan = std::make_unique<Plan>();
   CompileOptions options;
-  const OnDevice here("cpu");  // a plan a call: not worth a device
+  options.device = "cpu";  // a plan a call: not worth a device
   options.name = call.name;
   plan->step = wr::make_plan(traced, specs, options, call.where);
   Step::Inside& inside = *plan->step;

@@ -25,14 +25,18 @@ struct Step::Inside {
   void run() noexcept { executor->run(threads); }
   /// Before a run at home: states that a device has are brought here. Throws Error.
   void bring_states_home();
-  /// After a run: results come from the device. Throws Error where it is lost.
+  /// After a run: results that are held come from the device. Throws Error where it is lost.
   void settle(Location where);
+  /// Brings a result home. Throws Error where the device is lost.
+  void fetch(std::size_t output, Location where);
+  Results results(Location where) { return {outputs, where, executor->is_elsewhere() ? this : nullptr}; }
 
   CompileOptions options;
   std::shared_ptr<const ir::Graph> graph;  // optimised
   plan::Schedule schedule;
   std::unique_ptr<backend::Executor> executor;
   std::vector<Array> outputs;
+  std::vector<bool> held;                               // by output: it comes home with every run
   std::vector<std::shared_ptr<const Array>> constants;  // keep the memory alive
   std::vector<std::shared_ptr<ir::Variable>> variables;
   std::shared_ptr<Turn>
@@ -46,6 +50,7 @@ struct Step::Inside {
 
  private:
   void plan(const backend::Backend& backend, const Machine& machine, Location where);
+  [[noreturn]] void lost(Location where) const;
 };
 
 /// Traces a function on arguments of fixed types and plans what it did.
@@ -60,7 +65,6 @@ struct Step::Plans {
   Location where;           // of compile()
   std::vector<Spec> specs;  // with open sizes; otherwise empty, as is the function
   TracedFunction fn;
-  std::string device;                         // that its plans are for
   std::vector<std::unique_ptr<Inside>> kept;  // the one used last first
   bool open = false;
   bool traced = false;  // at least once: the states the function makes for itself exist
@@ -78,7 +82,7 @@ struct Step::Plans {
 
 std::string describe(const Step::Inside& step);
 
-/// By OnDevice, else by WINDROW_DEVICE, else "cpu".
-std::string wanted_device();
+/// What the options say, else OnDevice, else WINDROW_DEVICE, else "cpu".
+std::string wanted_device(const CompileOptions& options);
 
 }  // namespace wr

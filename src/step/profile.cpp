@@ -60,6 +60,22 @@ Limit limit_of(const Touched& t, const Roofline& roof, bool wide) {
   return {std::max(compute, memory), compute >= memory ? "compute" : roof.levels[level].name};
 }
 
+double bytes_of(const Spec& spec) {
+  return static_cast<double>(spec.shape.count()) * static_cast<double>(size_of(spec.dtype));
+}
+
+/// The leading size that all arguments with axes share.
+std::int64_t batch_of(const ir::Graph& graph) {
+  std::int64_t rows = 0;
+  for (int in : graph.inputs) {
+    const Shape& shape = graph[in].spec.shape;
+    if (shape.rank() == 0) continue;
+    if (rows != 0 && shape[0] != rows) return 0;
+    rows = shape[0];
+  }
+  return rows;
+}
+
 class Assembly {
  public:
   explicit Assembly(Step::Inside& step)
@@ -90,19 +106,8 @@ class Assembly {
   double us_a_run(std::uint64_t ticks) const { return us(ticks) / static_cast<double>(record_.recorded().calls); }
 
   void describe_step() {
-    p_.name = step_.options.name.empty() ? "step" : step_.options.name;
-    p_.machine = host().cpu;
-    p_.simd = std::string(step_.executor->target());
-    p_.date = fmt::format("{:%Y-%m-%d %H:%M}",
-                          fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
-    p_.threads = std::clamp(step_.threads, 1, program_.lanes);
-    p_.lanes = program_.lanes;
-    p_.cores = host().cores;
-    p_.phases = step_.facts.phases;
-    p_.compile_ms = step_.facts.compile_ms;
-    p_.flops = step_.facts.flops;
+    p_ = profile_of_plan(step_);
     p_.runs = static_cast<std::int64_t>(record_.count());
-    p_.batch = batch();
     p_.overhead = record_.overhead();
     p_.recorded = static_cast<std::int64_t>(record_.recorded().calls);
     p_.every = record_.every();
@@ -113,17 +118,6 @@ class Assembly {
     if (record_.between().calls > 0)
       p_.between_us = us(record_.between().ticks) / static_cast<double>(record_.between().calls);
     p_.roof = roofline(step_.threads);
-  }
-
-  std::int64_t batch() const {
-    std::int64_t rows = 0;
-    for (int in : graph_.inputs) {
-      const Shape& shape = graph_[in].spec.shape;
-      if (shape.rank() == 0) continue;
-      if (rows != 0 && shape[0] != rows) return 0;
-      rows = shape[0];
-    }
-    return rows;
   }
 
   /// The graph and the node of a call: those of a body where it stands in one.
@@ -277,9 +271,6 @@ class Assembly {
     for (const Array& a : step_.outputs) bytes += static_cast<double>(a.bytes());
     return bytes;
   }
-  static double bytes_of(const Spec& spec) {
-    return static_cast<double>(spec.shape.count()) * static_cast<double>(size_of(spec.dtype));
-  }
 
   void gather_threads() {
     for (int m = 0; m < p_.threads; ++m) {
@@ -387,13 +378,6 @@ class Assembly {
 
   void gather_memory() {
     Profile::Memory& m = p_.memory;
-    const StepFacts& f = step_.facts;
-    m.state_bytes = static_cast<std::int64_t>(f.state_bytes);
-    m.arena_bytes = static_cast<std::int64_t>(f.arena_bytes);
-    m.scratch_bytes = static_cast<std::int64_t>(f.scratch_bytes);
-    m.partial_bytes = static_cast<std::int64_t>(f.partial_bytes);
-    for (int in : graph_.inputs) m.argument_bytes += static_cast<std::int64_t>(bytes_of(graph_[in].spec));
-    for (const Array& a : step_.outputs) m.result_bytes += static_cast<std::int64_t>(a.bytes());
     if (record_.between().calls > 0)
       m.allocations_per_run =
           static_cast<double>(record_.array_allocations()) / static_cast<double>(record_.between().calls);
@@ -419,6 +403,36 @@ class Assembly {
 
 }  // namespace
 
-Profile make_profile(Step::Inside& step) { return Assembly(step).assemble(); }
+Profile profile_of_plan(const Step::Inside& step) {
+  Profile p;
+  p.name = step.options.name.empty() ? "step" : step.options.name;
+  p.machine = host().cpu;
+  p.simd = std::string(step.executor->target());
+  p.date = fmt::format("{:%Y-%m-%d %H:%M}",
+                       fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
+  const ir::Graph& graph = *step.schedule.graph;
+  const StepFacts& f = step.facts;
+  p.lanes = step.executor->program().lanes;
+  p.threads = std::clamp(step.threads, 1, p.lanes);
+  p.cores = host().cores;
+  p.phases = f.phases;
+  p.compile_ms = f.compile_ms;
+  p.flops = f.flops;
+  p.batch = batch_of(graph);
+  Profile::Memory& m = p.memory;
+  m.state_bytes = static_cast<std::int64_t>(f.state_bytes);
+  m.arena_bytes = static_cast<std::int64_t>(f.arena_bytes);
+  m.scratch_bytes = static_cast<std::int64_t>(f.scratch_bytes);
+  m.partial_bytes = static_cast<std::int64_t>(f.partial_bytes);
+  for (int in : graph.inputs) m.argument_bytes += static_cast<std::int64_t>(bytes_of(graph[in].spec));
+  for (const Array& a : step.outputs) m.result_bytes += static_cast<std::int64_t>(a.bytes());
+  return p;
+}
+
+Profile make_profile(Step::Inside& step) {
+  return step.executor->device_record() ? make_device_profile(step) : Assembly(step).assemble();
+}
+
+bool is_recorded(const Step::Inside& step) { return step.executor->recorder() || step.executor->device_record(); }
 
 }  // namespace wr

@@ -10,6 +10,12 @@
 namespace wr {
 
 Profile make_profile(Step::Inside& step);
+/// What is known of a step before it runs, and its memory.
+Profile profile_of_plan(const Step::Inside& step);
+/// The same as make_profile for one that runs on a device: launches and transfers.
+Profile make_device_profile(Step::Inside& step);
+/// Whether what it does is being written down.
+bool is_recorded(const Step::Inside& step);
 
 /// Values that had to be complete before the next phase could begin.
 std::vector<Profile::Cut> find_cuts(const plan::Schedule& schedule);

@@ -7,7 +7,6 @@
 #include "ir/elsewhere.h"
 #include "step/inside.h"
 #include "step/profile.h"
-#include "windrow/device.h"
 
 namespace wr {
 namespace {
@@ -51,6 +50,11 @@ void expect_count(const CompileOptions& options, std::size_t want, std::size_t g
 
 void Step::Results::none(std::size_t i) const {
   fail(where_, "result " + std::to_string(i) + " was asked for, the step has " + std::to_string(arrays_.size()));
+}
+
+void Step::Results::bring(std::size_t i) const {
+  const Turn::Hold turn(there_->turn);
+  there_->fetch(i, where_);
 }
 
 double Step::Results::number() const {
@@ -97,11 +101,17 @@ void Step::Inside::bring_states_home() {
 
 void Step::Inside::settle(Location where) {
   if (!executor->is_elsewhere()) return;
-  bool good = executor->problem().empty();
-  for (std::size_t i = 0; good && i < outputs.size(); ++i) good = executor->fetch(i);
-  if (!good)
-    fail(where,
-         name_of(options) + ": the run on " + std::string(executor->target()) + " failed: " + executor->problem());
+  if (!executor->problem().empty()) lost(where);
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (held[i] || checker) fetch(i, where);
+}
+
+void Step::Inside::fetch(std::size_t output, Location where) {
+  if (!executor->fetch(output)) lost(where);
+}
+
+void Step::Inside::lost(Location where) const {
+  fail(where, name_of(options) + ": the run on " + std::string(executor->target()) + " failed: " + executor->problem());
 }
 
 namespace {
@@ -171,7 +181,6 @@ Step::Inside& Step::Plans::choose(const std::vector<Spec>& given, Location calle
 
 void Step::Plans::make(const std::vector<Spec>& arguments) {
   CompileOptions for_these = options;
-  const OnDevice there(device);
   for_these.name = name_of(options) + " (" + to_text(arguments) + ")";
   auto made = make_plan(fn, arguments, for_these, where, traced);
   traced = true;
@@ -231,7 +240,7 @@ Step::Results Step::run(std::span<const Array* const> arguments, Location where)
     if (s.checker) s.checker->remember();
     s.run();
     s.settle(where);
-    if (!s.checker || !s.checker->spoilt(s.outputs)) return Results(s.outputs, where);
+    if (!s.checker || !s.checker->spoilt(s.outputs)) return s.results(where);
   }
   s.checker->blame(arguments, where);
 }
@@ -248,7 +257,7 @@ Step::Results Step::again(Location where) {
   s.bring_states_home();
   s.run();
   s.settle(where);
-  return Results(s.outputs, where);
+  return s.results(where);
 }
 
 void Step::prepare(const std::vector<Spec>& arguments, Location where) {
@@ -265,7 +274,9 @@ void Step::prepare(const std::vector<Spec>& arguments, Location where) {
 
 const Array& Step::output(std::size_t i, Location where) const {
   compiled(where);
-  return Results(inside().outputs, where)[i];
+  Inside& s = inside();
+  if (i < s.held.size()) s.held[i] = true;
+  return s.results(where)[i];
 }
 
 int Step::threads() const {
@@ -306,10 +317,7 @@ void Step::profile(bool on) {
 
 Profile Step::profile() const {
   Inside& s = inside();
-  if (s.executor->is_elsewhere())
-    refuse(s.options, Location::current(), "runs on a device, whose kernels are not profiled yet");
-  if (!s.executor->recorder())
-    refuse(s.options, Location::current(), "is not profiled; call profile(true) before it runs");
+  if (!is_recorded(s)) refuse(s.options, Location::current(), "is not profiled; call profile(true) before it runs");
   return make_profile(s);
 }
 
@@ -340,7 +348,7 @@ Step compile(const TracedFunction& fn, const std::vector<Spec>& specs, const Com
   plans->where = where;
   plans->specs = specs;
   plans->fn = fn;
-  plans->device = wanted_device();
+  plans->options.device = wanted_device(options);
   plans->open = true;
   return Step(std::move(plans));
 }
@@ -367,8 +375,7 @@ std::vector<Array> eval(const std::vector<Tensor>& tensors, Location where) {
     if (t.graph() != source) fail(where, "eval: the tensors belong to different traces");
     wanted.outputs.push_back(t.node());
   }
-  const OnDevice here("cpu");
-  const auto plan = make_plan(wanted, {}, where);
+  const auto plan = make_plan(wanted, {.device = "cpu"}, where);
   const Turn::Hold turn(plan->turn);
   plan->bring_states_home();
   plan->run();

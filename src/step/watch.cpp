@@ -47,7 +47,7 @@ class Watched {
     const std::lock_guard lock(mutex_);
     for (Entry& e : entries_)
       if (e.step == &step) {
-        if (step.executor && step.executor->recorder()) e.last = make_profile(step);
+        if (step.executor && is_recorded(step)) e.last = make_profile(step);
         e.step = nullptr;
       }
     std::erase_if(entries_, [](const Entry& e) { return !e.step && (!e.last || e.last->runs == 0); });
@@ -56,7 +56,7 @@ class Watched {
     const std::lock_guard lock(mutex_);
     std::vector<Profile> list;
     for (const Entry& e : entries_) {
-      if (e.step && e.step->executor->recorder())
+      if (e.step && is_recorded(*e.step))
         list.push_back(make_profile(*e.step));
       else if (e.last)
         list.push_back(*e.last);

@@ -13,6 +13,8 @@
 #include "backend/device/backend.h"
 #include "backend/device/devices.h"
 #include "devices/ops.h"
+#include "devices/setting.h"
+#include "passes/passes.h"
 #include "step/inside.h"
 #include "support/gradients.h"
 #include "support/host_device.h"
@@ -24,18 +26,7 @@ namespace wr {
 namespace {
 
 using test::numbers;
-
-/// A variable of the environment while this lives.
-class Setting {
- public:
-  Setting(const char* name, const std::string& value) : name_(name) { ::setenv(name, value.c_str(), 1); }  // NOLINT
-  ~Setting() { ::unsetenv(name_); }                                                                        // NOLINT
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
-
- private:
-  const char* name_;
-};
+using test::Setting;
 
 std::string message_of(const std::function<void()>& call) {
   try {
@@ -162,6 +153,114 @@ TEST(DeviceFailures, ADeviceThatIsLostIsAnErrorOfTheRun) {
   EXPECT_NE(said.find("choice_test.cpp"), std::string::npos) << said;
 }
 
+// ---- what comes home, and when ----
+
+/// Two results and a state, on a device of the test's.
+struct Transfers {
+  State total{Array::zeros({8, 3}), "total"};
+  Step step{[this] {
+    auto graph = std::make_shared<ir::Graph>();
+    const ir::TraceScope scope(graph);
+    const Tensor x(graph, graph->add_input({DType::f32, {8, 3}}, Location::current()));
+    total.assign(Tensor(total) + x);
+    graph->outputs = {sum(Tensor(total)).node(), (x * 2).node()};
+    return std::make_unique<Step::Inside>(passes::optimise(*graph), CompileOptions{},
+                                          device::Backend(test::host_device(test::host_facts(true))));
+  }()};
+  Array x = Array::full({8, 3}, 1.0, DType::f32);
+  backend::Traffic traffic() const { return step.inside().executor->traffic(); }
+};
+
+constexpr std::uint64_t kArguments = 8 * 3 * 4, kSum = 4, kTwice = 8 * 3 * 4;
+
+TEST(DeviceTransfers, OfAThousandRunsArgumentsGoThereAndNothingComesBack) {
+  if (!test::has_compiler()) GTEST_SKIP() << "no C++ compiler to run generated code with";
+  Transfers t;
+  t.step(t.x);
+  const auto before = t.traffic();
+  for (int i = 0; i < 1000; ++i) t.step(t.x);
+  EXPECT_EQ(t.traffic().to_device - before.to_device, 1000 * kArguments);
+  EXPECT_EQ(t.traffic().from_device - before.from_device, 0u);
+  EXPECT_EQ(numbers(t.total.value()), std::vector<double>(24, 1001.0));
+}
+
+TEST(DeviceTransfers, ResultsComeWhenTheyAreRead) {
+  if (!test::has_compiler()) GTEST_SKIP() << "no C++ compiler to run generated code with";
+  Transfers t;
+  const auto results = t.step(t.x);
+  EXPECT_EQ(t.traffic().from_device, 0u);
+  EXPECT_EQ(float(results), 24.0f);
+  EXPECT_EQ(float(results), 24.0f) << "once";
+  EXPECT_EQ(t.traffic().from_device, kSum);
+  EXPECT_EQ(numbers(results[1]), std::vector<double>(24, 2.0));
+  EXPECT_EQ(t.traffic().from_device, kSum + kTwice);
+  t.step(t.x);
+  EXPECT_EQ(t.traffic().from_device, kSum + kTwice) << "what was read of one run does not come with the next";
+  const Array& held = t.step.output(0);
+  EXPECT_EQ(numbers(held)[0], 48);
+  t.step(t.x);
+  EXPECT_EQ(numbers(held)[0], 72) << "what output() has handed out does";
+  EXPECT_EQ(t.traffic().from_device, 3 * kSum + kTwice);
+}
+
+TEST(DeviceTransfers, AProfileShowsLaunchesAndTransfers) {
+  if (!test::has_compiler()) GTEST_SKIP() << "no C++ compiler to run generated code with";
+  Transfers t;
+  EXPECT_NE(message_of([&] { static_cast<void>(t.step.profile()); }).find("is not profiled"), std::string::npos);
+  t.step(t.x);  // with the state
+  t.step.profile(true);
+  const auto before = t.traffic();
+  for (int i = 0; i < 17; ++i) EXPECT_EQ(float(t.step(t.x)), 24.0f * static_cast<float>(i + 2));
+  const std::uint64_t launches = (t.traffic().launches - before.launches) / 17;
+  const Profile p = t.step.profile();
+  EXPECT_EQ(p.runs, 17);
+  EXPECT_EQ(p.recorded, 3);  // one in eight
+  EXPECT_EQ(p.rows, (std::vector<std::string>{"host", "device"}));
+  const auto named = [&](const std::string& op) {
+    for (const Profile::Kernel& k : p.kernels)
+      if (k.op == op) return k;
+    ADD_FAILURE() << "no " << op << " in\n" << p.to_table();
+    return Profile::Kernel{};
+  };
+  const Profile::Kernel phase = named("phase 0");
+  EXPECT_EQ(phase.kernel, "wr_phase0");
+  EXPECT_NE(phase.detail.find("add"), std::string::npos) << phase.detail;
+  EXPECT_NE(phase.file.find("choice_test.cpp"), std::string::npos) << phase.file;
+  EXPECT_DOUBLE_EQ(phase.us, 1);  // as the test's device says
+  EXPECT_DOUBLE_EQ(named("send").bytes, kArguments);
+  EXPECT_DOUBLE_EQ(named("fetch").bytes, kSum);
+  EXPECT_EQ(named("launch").calls, 1);
+  int there = 0;
+  for (const Profile::Event& e : p.timeline) {
+    ASSERT_LT(e.kernel, static_cast<int>(p.kernels.size()));
+    EXPECT_LE(e.begin_us, e.end_us);
+    there += e.thread == 1;
+  }
+  EXPECT_EQ(there, 3 * static_cast<int>(launches));
+  const auto read = profiles_from_json(p.to_json());
+  ASSERT_EQ(read.size(), 1u);
+  EXPECT_EQ(read[0].rows, p.rows);
+  EXPECT_NE(to_trace(read).find("\"name\":\"device\""), std::string::npos) << to_trace(read);
+  EXPECT_NE(p.to_table().find("wr_phase0"), std::string::npos);
+  t.step.profile(false);
+  EXPECT_EQ(float(t.step(t.x)), 24.0f * 19);
+}
+
+TEST(DeviceChoice, CompileOptionsNameTheDevice) {
+  Step here = compile(
+      CompileOptions{.device = "cpu"}, [](const Tensor& x) { return x + 1; }, f32(3));
+  EXPECT_EQ(device_of(here), "cpu");
+  const OnDevice elsewhere("nowhere");
+  Step still = compile(
+      CompileOptions{.device = "cpu"}, [](const Tensor& x) { return x + 1; }, f32(3));
+  EXPECT_EQ(device_of(still), "cpu") << "options come before OnDevice";
+  const auto said = message_of([] {
+    compile(
+        CompileOptions{.device = "gpu"}, [](const Tensor& x) { return x + 1; }, f32(3));
+  });
+  EXPECT_NE(said.find("device 'gpu': expected cpu, auto, opencl"), std::string::npos) << said;
+}
+
 // ---- CUDA, on an imitation of its driver ----
 
 struct Imitation {
@@ -201,7 +300,9 @@ TEST(CudaImitation, AStepIsOneGraphAndItsTransfers) {
   imitation.forget();
   const float sum_now = step(one);
   EXPECT_EQ(sum_now, 6);
-  EXPECT_EQ(imitation.calls(), "cuMemcpyHtoDAsync_v2\ncuGraphLaunch\ncuMemcpyDtoHAsync_v2\ncuStreamSynchronize\n");
+  EXPECT_EQ(imitation.calls(),
+            "cuEventSynchronize\ncuMemcpyHtoDAsync_v2\ncuGraphLaunch\ncuEventRecord\n"  // the run
+            "cuMemcpyDtoHAsync_v2\ncuStreamSynchronize\n");                             // its result
   imitation.forget();
   EXPECT_EQ(numbers(total.value()), std::vector<double>(3, 2.0));
   EXPECT_EQ(imitation.calls(), "cuMemcpyDtoHAsync_v2\ncuStreamSynchronize\n");
@@ -217,9 +318,9 @@ TEST(CudaImitation, CodeIsCompiledOnce) {
 
 TEST(CudaImitation, EveryCallThatFailsWhileCompilingHasItsReason) {
   WITH_IMITATION();
-  for (const char* call :
-       {"cuMemAlloc_v2", "nvrtcCompileProgram", "cuModuleLoadData", "cuStreamBeginCapture_v2", "cuStreamEndCapture",
-        "cuModuleGetFunction", "cuLaunchKernel", "cuGraphInstantiateWithFlags"}) {
+  for (const char* call : {"cuMemAlloc_v2", "cuMemHostAlloc", "cuEventCreate", "nvrtcCompileProgram",
+                           "cuModuleLoadData", "cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuModuleGetFunction",
+                           "cuLaunchKernel", "cuGraphInstantiateWithFlags"}) {
     for (const bool named : {true, false}) {
       const TemporaryFolder folder;
       imitation.forget();
@@ -248,6 +349,32 @@ TEST(CudaImitation, ADeviceThatIsLostIsAnErrorOfTheRun) {
   const std::string said = message_of([&] { step(x); });
   EXPECT_NE(said.find("cuGraphLaunch failed: as the test wanted it"), std::string::npos) << said;
   EXPECT_NE(message_of([&] { step(x); }).find("the device is lost"), std::string::npos) << "it stays lost";
+}
+
+TEST(CudaImitation, AnIntegratedGpuReadsArgumentsWhereTheHostWroteThem) {
+  WITH_IMITATION();
+  const Setting integrated("WINDROW_IMITATION_INTEGRATED", "1");
+  (void)device::cuda_devices();  // initialises the driver
+  Step step(planned(device::open_cuda(0)));
+  imitation.forget();
+  EXPECT_EQ(numbers(step(Array::full({8, 3}, 2.0, DType::f32))[0]), std::vector<double>(24, -2.0));
+  EXPECT_EQ(imitation.calls().find("cuMemcpyHtoD"), std::string::npos) << imitation.calls();
+}
+
+TEST(CudaImitation, AProfileHasEveryLaunch) {
+  WITH_IMITATION();
+  Step step = plus_one("cuda");
+  step.profile(true);
+  const Array x = Array::full({3}, 2.0, DType::f32);
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(numbers(step(x)[0]), std::vector<double>(3, 3.0));
+  const Profile p = step.profile();
+  EXPECT_EQ(p.recorded, 2);
+  ASSERT_EQ(p.kernels.size(), 1u + 3);
+  EXPECT_GT(p.kernels[0].us, 0);
+  imitation.forget();
+  const Setting failing("WINDROW_IMITATION_FAIL", "cuLaunchKernel:1");
+  step.profile(true);
+  EXPECT_NE(message_of([&] { step(x); }).find("cuLaunchKernel failed"), std::string::npos);
 }
 
 TEST(CudaImitation, OpsInManyThreads) {

@@ -25,7 +25,9 @@ TEST_P(Nvcc, CompilesForEveryGeneration) {
   plan::Options options;
   options.machine = machine_named("desktop");
   options.lanes = 8;
-  const plan::Schedule schedule = plan::schedule(*GetParam().trace(), options);
+  std::vector<Array> arguments;
+  const auto graph = test::to_be_run(GetParam(), test::traced(GetParam(), arguments));
+  const plan::Schedule schedule = plan::schedule(*graph, options);
   const device::Source source = device::source_of(schedule, {device::Dialect::cuda, 256, 48 << 10});
   write_text(folder / "step.cu", source.text);
   std::string command = "nvcc -std=c++17 --fmad=false --ftz=true -w -Xptxas -v -fatbin -o " + (folder / "step.fatbin") +

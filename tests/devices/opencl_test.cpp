@@ -2,15 +2,20 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "backend/device/backend.h"
 #include "backend/device/devices.h"
 #include "devices/ops.h"
+#include "devices/setting.h"
 #include "passes/passes.h"
 #include "step/inside.h"
 #include "support/gradients.h"
 #include "support/graphs.h"
+#include "support/host_device.h"
 #include "support/random_graphs.h"
+#include "temporary_files.h"
 #include "windrow/device.h"
 #include "windrow/windrow.h"
 
@@ -112,7 +117,7 @@ TEST(OpenClSteps, StatesStayThereAndLaunchesArePhases) {
   const auto last = step.inside().executor->traffic();
   const std::uint64_t arguments = 32 * 20 * 4 + 32 * 4;
   EXPECT_EQ(last.to_device - first.to_device, 1000 * arguments);
-  EXPECT_EQ(last.from_device - first.from_device, 1000u * 4);  // the loss
+  EXPECT_EQ(last.from_device - first.from_device, 0u);  // nobody read the loss
   const bool commits = !step.inside().executor->program().commits.calls.empty();
   EXPECT_EQ(last.launches - first.launches, 1000u * (static_cast<unsigned>(step.facts().phases) + commits));
   EXPECT_GT(numbers(net.w.value())[0], -10);  // comes home when it is read
@@ -161,6 +166,121 @@ TEST(OpenClSteps, RandomNumbersAreTheCpus) {
     }
   }
   EXPECT_EQ(drawn[0], drawn[1]);
+}
+
+TEST(OpenClSteps, AProfileSaysWhenKernelsRan) {
+  ON_A_DEVICE();
+  const Batch batch;
+  Net net;
+  Step step = net.step(wanted());
+  step.profile(true);
+  float last = 0;
+  for (int i = 0; i < 33; ++i) last = step(batch.x, batch.y);
+  const Profile p = step.profile();
+  EXPECT_EQ(p.recorded, 5);
+  double kernels = 0;
+  for (const Profile::Kernel& k : p.kernels)
+    if (k.bound == "device") {
+      EXPECT_GT(k.us, 0) << k.op;
+      EXPECT_EQ(k.calls, 1) << k.op;
+      kernels += k.us;
+    }
+  EXPECT_LE(kernels, p.run_us);
+  EXPECT_GT(kernels, 0.01 * p.run_us);
+  Net again;
+  Step unprofiled = again.step(wanted());
+  float other = 0;
+  for (int i = 0; i < 33; ++i) other = unprofiled(batch.x, batch.y);
+  EXPECT_EQ(last, other) << "recording changes nothing";
+}
+
+// ---- what goes wrong ----
+
+TEST(OpenClFailures, ACompilerThatRefusesSaysWhy) {
+  ON_A_DEVICE();
+  device::Source source;
+  source.text = "__kernel void wr_phase0(__global char* m0) { this is no C; }\n";
+  try {
+    device_under_test()->build(source);
+    FAIL() << "it was built";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("the device's compiler refuses the kernels: "), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(OpenClFailures, TooLittleMemoryIsAnErrorOfCompile) {
+  ON_A_DEVICE();
+  const auto device = device_under_test();
+  const std::int64_t rows = static_cast<std::int64_t>(device->facts().most_bytes / 4 / 1024) + 1024;
+  if (rows > (std::int64_t{1} << 31) / 1024) GTEST_SKIP() << "the device gives more than device code can count";
+  EXPECT_THROW(compile(CompileOptions{.device = wanted()},
+                       [&] {
+                         return sum(iota({rows, 1024}, 0, DType::f32) + 1, 1);
+                       }),
+               Error);
+}
+
+/// Compiles and runs something; its code is in the cache afterwards.
+void expect_to_run(const std::string& device) {
+  Step step = compile(
+      CompileOptions{.device = device}, [](const Tensor& x) { return x * 3 + 1; }, f32(5));
+  EXPECT_EQ(numbers(step(Array::full({5}, 2.0, DType::f32))[0]), std::vector<double>(5, 7.0));
+}
+
+TEST(OpenClFailures, CodeThatIsDamagedOrAnotherDriversIsMadeAnew) {
+  ON_A_DEVICE();
+  const TemporaryFolder folder;
+  const test::Setting here("WINDROW_CACHE_DIR", folder / "cache");
+  const auto files = [&] {
+    std::vector<std::filesystem::path> list;
+    if (std::filesystem::exists(folder / "cache"))
+      for (const auto& entry : std::filesystem::recursive_directory_iterator(folder / "cache"))
+        if (entry.is_regular_file() && entry.path().parent_path().filename() == "devices") list.push_back(entry.path());
+    return list;
+  };
+  expect_to_run(wanted());
+  ASSERT_EQ(files().size(), 1u);
+  const auto file = files()[0];
+  const auto size = std::filesystem::file_size(file);
+  expect_to_run(wanted());
+  // A byte that is another's, half a file, a file of another driver: read, refused, made anew.
+  {
+    std::fstream damaged(file, std::ios::in | std::ios::out | std::ios::binary);
+    damaged.seekp(-3, std::ios::end);
+    damaged.put('#');
+  }
+  expect_to_run(wanted());
+  std::filesystem::resize_file(file, size / 2);
+  expect_to_run(wanted());
+  EXPECT_EQ(std::filesystem::file_size(file), size) << "it was not written again";
+  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary) << "another program's file";
+  expect_to_run(wanted());
+}
+
+TEST(OpenClFailures, WithoutAPlatformThereIsAReason) {
+  ON_A_DEVICE();
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "vendors");
+  const test::Setting none("OCL_ICD_VENDORS", folder / "vendors");
+  if (std::getenv("WINDROW_OPENCL_LIBRARY")) GTEST_SKIP() << "a library that needs no vendors";  // NOLINT
+  EXPECT_NE(device::list_opencl().reason.find("no platform"), std::string::npos) << device::list_opencl().reason;
+}
+
+TEST(OpenClFailures, AVendorsLibraryThatCrashesStaysInTheChild) {
+  ON_A_DEVICE();
+  if (!test::has_compiler()) GTEST_SKIP() << "no C++ compiler to make a broken driver with";
+  if (std::getenv("WINDROW_OPENCL_LIBRARY")) GTEST_SKIP() << "a library that needs no vendors";  // NOLINT
+  const TemporaryFolder folder;
+  write_text(folder / "broken.cpp",
+             "#include <csignal>\n__attribute__((constructor)) static void crash() { raise(SIGSEGV); }\n");
+  const std::string library = folder / "libbroken.so";
+  ASSERT_EQ(std::system(("c++ -shared -fPIC -o " + library + " " + (folder / "broken.cpp")).c_str()), 0);  // NOLINT
+  std::filesystem::create_directories(folder / "vendors");
+  write_text(folder / "vendors/broken.icd", library + "\n");
+  const test::Setting broken("OCL_ICD_VENDORS", folder / "vendors");
+  EXPECT_NE(device::list_opencl().reason.find("crashed (signal 11): a driver is broken"), std::string::npos)
+      << device::list_opencl().reason;
 }
 
 TEST(OpenClChoice, WhatIsNamedAndIsNotThereIsAnError) {

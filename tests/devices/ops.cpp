@@ -12,6 +12,8 @@
 #include "step/inside.h"
 #include "support/gradients.h"
 #include "support/graphs.h"
+#include "windrow/contract.h"
+#include "windrow/scan.h"
 #include "windrow/windrow.h"
 
 namespace wr::test {
@@ -309,6 +311,55 @@ std::shared_ptr<ir::Graph> sequences(DType dtype) {
   });
 }
 
+/// Contractions in every semiring, with gradients: many winners are equal, some factors are 0.
+std::shared_ptr<ir::Graph> contractions(DType dtype) {
+  return trace({}, [&](const List&) {
+    List made;
+    const auto sixteenths = [&](const Shape& shape, int salt) {
+      const Array even = values(shape, salt, 0, 16.99, DType::f64).astype(DType::i32);
+      return Tensor(eval(cast(Tensor(even), dtype) * (1.0 / 16)));
+    };
+    for (const Semiring semiring : {Semiring::max_product, Semiring::max_plus, Semiring::min_plus, Semiring::max_min,
+                                    Semiring::lukasiewicz, Semiring::noisy_or}) {
+      int salt = static_cast<int>(semiring);
+      const auto add = [&](const char* spec, const Shape& a, const Shape& b) {
+        const Tensor x = sixteenths(a, ++salt), y = sixteenths(b, ++salt);
+        const Tensor c = contract(spec, x, y, semiring);
+        made.push_back(c);
+        for (const Tensor& g : grad(sum(c * sixteenths(c.shape(), ++salt)), {x, y})) made.push_back(g);
+      };
+      add("mk,kn->mn", {9, 5}, {5, 19});
+      add("bkm,bkn->bnm", {2, 4, 10}, {2, 4, 3});
+      add("mk,nk->mn", {1, 6}, {9, 6});
+    }
+    return made;
+  });
+}
+
+/// Loops with weights, in both directions, with totals, and their gradients.
+std::shared_ptr<ir::Graph> scans(DType dtype) {
+  constexpr std::int64_t kBatch = 5, kTime = 4, kIn = 3, kHidden = 6;
+  return trace({}, [&](const List&) {
+    List made;
+    for (const bool reverse : {false, true}) {
+      const int salt = 20 * reverse;
+      const Tensor x(values({kTime, kBatch, kIn}, salt, -1, 1, dtype)),
+          h(values({kBatch, kHidden}, salt + 1, -1, 1, dtype)), w(values({kIn, kHidden}, salt + 2, -1, 1, dtype)),
+          u(values({kHidden, kHidden}, salt + 3, -1, 1, dtype));
+      const auto cell = [&](const List& carry, const List& moment) {
+        const Tensor f = sigmoid(matmul(moment[0], w) + matmul(carry[0], u));
+        const Tensor next = carry[0] + f * (tanh(matmul(moment[0], w)) - carry[0]);
+        return Scan{{next, carry[1] + mean(square(next))}, {softmax(next), sum(next, 1)}};
+      };
+      const Scan all = scan(cell, {h, sum(h)}, {x}, {.reverse = reverse});
+      const Tensor loss = all.carry[1] + sum(square(all.outputs[0])) + sum(all.carry[0]);
+      for (const List& list : {all.carry, all.outputs, grad(loss, {x, h, w, u})})
+        made.insert(made.end(), list.begin(), list.end());
+    }
+    return made;
+  });
+}
+
 double largest(const std::vector<double>& x) {
   double most = 1;
   for (double e : x) most = std::max(most, std::isfinite(e) ? std::abs(e) : 0);
@@ -352,19 +403,30 @@ std::vector<DeviceCase> device_cases() {
     cases.push_back({"images_" + type, [=] { return images(dtype); }});
     cases.push_back({"automaton_" + type, [=] { return automaton(dtype); }});
     cases.push_back({"sequences_" + type, [=] { return sequences(dtype); }});
+    cases.push_back({"contractions_" + type, [=] { return contractions(dtype); }});
+    cases.push_back({"scans_" + type, [=] { return scans(dtype); }, 2e-5, true});
   }
   return cases;
+}
+
+std::shared_ptr<ir::Graph> traced(const DeviceCase& which, std::vector<Array>& arguments) {
+  return with_arguments(*which.trace(), arguments);
+}
+
+std::shared_ptr<const ir::Graph> to_be_run(const DeviceCase& which, const std::shared_ptr<ir::Graph>& traced) {
+  if (which.optimised) return passes::optimise(*traced);
+  return traced;
 }
 
 std::string check_on_device(const DeviceCase& which, const std::shared_ptr<device::Device>& device, int items,
                             int lanes) {
   std::vector<Array> arguments;
-  const auto graph = with_arguments(*which.trace(), arguments);
+  const auto graph = traced(which, arguments);
   const auto want = ir::interpret(*graph, arguments, ir::Rounding::none).outputs;
   CompileOptions options;
   options.lanes = lanes;
   options.machine = "zen3";
-  Step step(std::make_unique<Step::Inside>(graph, options, device::Backend(device, items)));
+  Step step(std::make_unique<Step::Inside>(to_be_run(which, graph), options, device::Backend(device, items)));
   std::vector<const Array*> pointers;
   for (const Array& a : arguments) pointers.push_back(&a);
   std::string wrong;

@@ -106,6 +106,17 @@ class HostDevice final : public Device {
     if (bytes) std::memcpy(to, static_cast<HostMemory&>(from).get() + offset, bytes);
     return true;
   }
+  std::shared_ptr<Memory> allocate_intake(std::size_t bytes) override { return allocate(bytes); }
+  void* open(Memory& intake) noexcept override {
+    return problem_.empty() ? static_cast<HostMemory&>(intake).get() : nullptr;
+  }
+  bool close(Memory&) noexcept override { return problem_.empty(); }
+  bool wait(Sequence&) noexcept override { return problem_.empty(); }
+  bool run_timed(Sequence& sequence, std::span<Span> launches) noexcept override {
+    for (std::size_t i = 0; i < launches.size(); ++i)
+      launches[i] = {1e3 * static_cast<double>(i), 1e3 * static_cast<double>(i + 1)};
+    return run(sequence);
+  }
   bool run(Sequence& sequence) noexcept override {
     if (runs_++ == log_->fail_at_run) problem_ = "the device is lost";
     if (!problem_.empty()) return false;

@@ -50,6 +50,8 @@ class Chooser {
   void einsum();
   /// c, a, b.
   void product(const Operands& operands, Product p, bool accumulate, std::int64_t a_offset = 0);
+  // contract.cpp
+  void contract();
   // window.cpp
   void window();
   void conv();

@@ -55,6 +55,14 @@ const Api& api() {
     load(from, a.StreamEndCapture, "cuStreamEndCapture");
     load(from, a.MemAlloc, "cuMemAlloc_v2");
     load(from, a.MemFree, "cuMemFree_v2");
+    load(from, a.MemHostAlloc, "cuMemHostAlloc");
+    load(from, a.MemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2");
+    load(from, a.MemFreeHost, "cuMemFreeHost");
+    load(from, a.EventCreate, "cuEventCreate");
+    load(from, a.EventRecord, "cuEventRecord");
+    load(from, a.EventSynchronize, "cuEventSynchronize");
+    load(from, a.EventElapsedTime, "cuEventElapsedTime");
+    load(from, a.EventDestroy, "cuEventDestroy_v2");
     load(from, a.MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2");
     load(from, a.MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2");
     load(from, a.ModuleLoadData, "cuModuleLoadData");
@@ -135,10 +143,24 @@ Facts facts_of(cuda::DeviceId id, int index) {
   return f;
 }
 
-struct CudaMemory final : Memory {
-  explicit CudaMemory(cuda::Pointer p) : pointer(p) {}
-  ~CudaMemory() override { api().MemFree(pointer); }
+struct CudaMemory : Memory {
+  explicit CudaMemory(cuda::Pointer p, bool own = true) : pointer(p), owned(own) {}
+  ~CudaMemory() override {
+    if (owned) api().MemFree(pointer);
+  }
+  CudaMemory(const CudaMemory&) = delete;
+  CudaMemory& operator=(const CudaMemory&) = delete;
   cuda::Pointer pointer;
+  bool owned;
+};
+
+/// Pinned memory of the host's, and the device's beside it; on an integrated GPU they are one.
+struct CudaIntake final : CudaMemory {
+  CudaIntake(cuda::Pointer p, bool own, void* pinned, std::size_t size)
+      : CudaMemory(p, own), here(pinned), bytes(size) {}
+  ~CudaIntake() override { api().MemFreeHost(here); }
+  void* here;
+  std::size_t bytes;
 };
 
 struct CudaModule final : Module {
@@ -148,12 +170,22 @@ struct CudaModule final : Module {
 };
 
 struct CudaSequence final : Sequence {
+  struct One {
+    cuda::Function function = nullptr;
+    unsigned groups = 1, items = 1;
+    std::vector<void*> arguments;  // with an end to them
+  };
   ~CudaSequence() override {
+    for (cuda::Event event : times) api().EventDestroy(event);
+    if (done) api().EventDestroy(done);
     if (exec) api().GraphExecDestroy(exec);
     if (graph) api().GraphDestroy(graph);
   }
   cuda::Graph graph = nullptr;
   cuda::GraphExec exec = nullptr;
+  std::vector<One> launches;
+  cuda::Event done = nullptr;      // of its last run
+  std::vector<cuda::Event> times;  // before the first launch and behind each
   std::shared_ptr<Module> module;
 };
 
@@ -185,6 +217,19 @@ class CudaDevice final : public Device {
     return std::make_shared<CudaMemory>(pointer);
   }
 
+  std::shared_ptr<Memory> allocate_intake(std::size_t bytes) override {
+    api().CtxSetCurrent(context_);
+    void* here = nullptr;
+    const cuda::Result result = api().MemHostAlloc(&here, bytes, facts_.unified ? cuda::kMapped : 0);
+    if (result != 0) throw NoMemory(cat("no memory at home for ", bytes, " bytes of arguments: ", reason_of(result)));
+    cuda::Pointer pointer = 0;
+    const cuda::Result there =
+        facts_.unified ? api().MemHostGetDevicePointer(&pointer, here, 0) : api().MemAlloc(&pointer, bytes);
+    if (there == 0) return std::make_shared<CudaIntake>(pointer, !facts_.unified, here, bytes);
+    api().MemFreeHost(here);
+    throw NoMemory(cat("the device has no memory for ", bytes, " bytes: ", reason_of(there)));
+  }
+
   std::shared_ptr<Module> build(const Source& source) override {
     api().CtxSetCurrent(context_);
     // No contraction: what is fused is written as fma.
@@ -209,20 +254,20 @@ class CudaDevice final : public Device {
     expect(api().StreamBeginCapture(stream_, cuda::kCaptureThisThread), "cuStreamBeginCapture");
     cuda::Result result = 0;
     for (std::size_t i = 0; i < launches.size() && result == 0; ++i) {
-      cuda::Function function = nullptr;
-      result = api().ModuleGetFunction(&function, static_cast<CudaModule&>(*module).code, launches[i].kernel.c_str());
-      std::vector<void*> pointers;  // with an end to them, as an argument list has
-      for (Memory* memory : arguments[i]) pointers.push_back(&static_cast<CudaMemory*>(memory)->pointer);
-      pointers.push_back(nullptr);
-      if (result == 0)
-        result =
-            api().LaunchKernel(function, static_cast<unsigned>(launches[i].groups), 1, 1,
-                               static_cast<unsigned>(launches[i].items), 1, 1, 0, stream_, pointers.data(), nullptr);
+      CudaSequence::One& one = sequence->launches.emplace_back();
+      result =
+          api().ModuleGetFunction(&one.function, static_cast<CudaModule&>(*module).code, launches[i].kernel.c_str());
+      one.groups = static_cast<unsigned>(launches[i].groups);
+      one.items = static_cast<unsigned>(launches[i].items);
+      for (Memory* memory : arguments[i]) one.arguments.push_back(&static_cast<CudaMemory*>(memory)->pointer);
+      one.arguments.push_back(nullptr);
+      if (result == 0) result = launch(one);
     }
     const cuda::Result ended = api().StreamEndCapture(stream_, &sequence->graph);
     expect(result, "cuLaunchKernel");
     expect(ended, "cuStreamEndCapture");
     expect(api().GraphInstantiate(&sequence->exec, sequence->graph, 0), "cuGraphInstantiate");
+    expect(api().EventCreate(&sequence->done, cuda::kNotTimed), "cuEventCreate");
     return sequence;
   }
 
@@ -239,8 +284,47 @@ class CudaDevice final : public Device {
                 }) &&
            finish();
   }
+  void* open(Memory& intake) noexcept override {
+    return problem_.empty() ? static_cast<CudaIntake&>(intake).here : nullptr;
+  }
+  bool close(Memory& memory) noexcept override {
+    auto& intake = static_cast<CudaIntake&>(memory);
+    if (facts_.unified) return problem_.empty();
+    return good("cuMemcpyHtoDAsync",
+                [&] { return api().MemcpyHtoDAsync(intake.pointer, intake.here, intake.bytes, stream_); });
+  }
   bool run(Sequence& sequence) noexcept override {
-    return good("cuGraphLaunch", [&] { return api().GraphLaunch(static_cast<CudaSequence&>(sequence).exec, stream_); });
+    auto& s = static_cast<CudaSequence&>(sequence);
+    return good("cuGraphLaunch", [&] { return api().GraphLaunch(s.exec, stream_); }) &&
+           good("cuEventRecord", [&] { return api().EventRecord(s.done, stream_); });
+  }
+  bool wait(Sequence& sequence) noexcept override {
+    return good("cuEventSynchronize",
+                [&] { return api().EventSynchronize(static_cast<CudaSequence&>(sequence).done); });
+  }
+  /// Launch by launch, since a graph does not say when its parts ran.
+  bool run_timed(Sequence& sequence, std::span<Span> launches) noexcept override {
+    auto& s = static_cast<CudaSequence&>(sequence);
+    if (!finish()) return false;
+    const auto mark = [&](std::size_t i) {
+      if (i == s.times.size()) {
+        cuda::Event event = nullptr;
+        if (!good("cuEventCreate", [&] { return api().EventCreate(&event, cuda::kTimed); })) return false;
+        s.times.push_back(event);
+      }
+      return good("cuEventRecord", [&] { return api().EventRecord(s.times[i], stream_); });
+    };
+    if (!mark(0)) return false;
+    for (std::size_t i = 0; i < s.launches.size(); ++i)
+      if (!good("cuLaunchKernel", [&] { return launch(s.launches[i]); }) || !mark(i + 1)) return false;
+    if (!finish()) return false;
+    const auto when = [&](std::size_t i) {
+      float ms = 0;
+      api().EventElapsedTime(&ms, s.times[0], s.times[i]);
+      return 1e6 * static_cast<double>(ms);
+    };
+    for (std::size_t i = 0; i < s.launches.size(); ++i) launches[i] = {when(i), when(i + 1)};
+    return true;
   }
   bool finish() noexcept override {
     return good("cuStreamSynchronize", [&] { return api().StreamSynchronize(stream_); });
@@ -248,6 +332,11 @@ class CudaDevice final : public Device {
   const std::string& problem() const noexcept override { return problem_; }
 
  private:
+  cuda::Result launch(CudaSequence::One& one) {
+    return api().LaunchKernel(one.function, one.groups, 1, 1, one.items, 1, 1, 0, stream_, one.arguments.data(),
+                              nullptr);
+  }
+
   template <class F>
   bool good(const char* call, F f) noexcept {
     if (!problem_.empty()) return false;

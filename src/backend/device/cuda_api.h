@@ -16,6 +16,7 @@ struct ModuleObject;
 struct FunctionObject;
 struct GraphObject;
 struct GraphExecObject;
+struct EventObject;
 struct CompilationObject;
 using Context = ContextObject*;
 using Stream = StreamObject*;
@@ -23,10 +24,13 @@ using Code = ModuleObject*;
 using Function = FunctionObject*;
 using Graph = GraphObject*;
 using GraphExec = GraphExecObject*;
+using Event = EventObject*;
 using Compilation = CompilationObject*;
 
 constexpr int kMostThreads = 1, kSharedBytes = 8, kClock = 13, kUnits = 16, kIntegrated = 18, kMajor = 75, kMinor = 76;
 constexpr int kCaptureThisThread = 1;
+constexpr unsigned kMapped = 2;                // of memory of the host's
+constexpr unsigned kTimed = 0, kNotTimed = 2;  // of an event
 
 struct Api {
   Result (*Init)(unsigned);
@@ -47,6 +51,14 @@ struct Api {
   Result (*StreamEndCapture)(Stream, Graph*);
   Result (*MemAlloc)(Pointer*, std::size_t);
   Result (*MemFree)(Pointer);
+  Result (*MemHostAlloc)(void**, std::size_t, unsigned);
+  Result (*MemHostGetDevicePointer)(Pointer*, void*, unsigned);
+  Result (*MemFreeHost)(void*);
+  Result (*EventCreate)(Event*, unsigned);
+  Result (*EventRecord)(Event, Stream);
+  Result (*EventSynchronize)(Event);
+  Result (*EventElapsedTime)(float*, Event, Event);
+  Result (*EventDestroy)(Event);
   Result (*MemcpyHtoDAsync)(Pointer, const void*, std::size_t, Stream);
   Result (*MemcpyDtoHAsync)(void*, Pointer, std::size_t, Stream);
   Result (*ModuleLoadData)(Code*, const void*);

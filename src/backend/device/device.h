@@ -44,6 +44,11 @@ class Sequence {
   virtual ~Sequence() = default;
 };
 
+/// When something on the device happened, in nanoseconds after it was asked for.
+struct Span {
+  double begin_ns = 0, end_ns = 0;
+};
+
 /// Calls that are noexcept give false once something has failed; problem() says what. Everything happens in the order
 /// it was asked for.
 class Device {
@@ -54,6 +59,9 @@ class Device {
 
   /// Throws NoMemory.
   virtual std::shared_ptr<Memory> allocate(std::size_t bytes) = 0;
+  /// Memory for arguments, which the host fills while the device works on something else: the device's own where that
+  /// is the host's, else with a copy at home that transfers read without waiting. Throws NoMemory.
+  virtual std::shared_ptr<Memory> allocate_intake(std::size_t bytes) = 0;
   /// Throws Error with what the compiler said.
   virtual std::shared_ptr<Module> build(const Source& source) = 0;
   /// The memory of each launch's arguments, in order.
@@ -64,8 +72,16 @@ class Device {
   virtual bool write(Memory& to, std::size_t offset, const void* from, std::size_t bytes) noexcept = 0;
   /// Returns when it has been read.
   virtual bool read(void* to, Memory& from, std::size_t offset, std::size_t bytes) noexcept = 0;
+  /// Where the host writes until close() sends it. No run that reads it may be under way. Null once something has
+  /// failed.
+  virtual void* open(Memory& intake) noexcept = 0;
+  virtual bool close(Memory& intake) noexcept = 0;
   /// Returns at once.
   virtual bool run(Sequence& sequence) noexcept = 0;
+  /// Returns when the sequence's last run has ended.
+  virtual bool wait(Sequence& sequence) noexcept = 0;
+  /// Runs it and waits for it, with nothing else under way, and says when each launch began and ended.
+  virtual bool run_timed(Sequence& sequence, std::span<Span> launches) noexcept = 0;
   /// Returns when everything asked for has been done.
   virtual bool finish() noexcept = 0;
   virtual const std::string& problem() const noexcept = 0;

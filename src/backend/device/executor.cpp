@@ -57,8 +57,10 @@ Executor::Executor(lower::Program program, Source source, std::shared_ptr<Device
 
   module_ = device_->build(source_);
   memory_.resize(kFirstState);
-  for (std::size_t slot = 0; slot < kFirstState; ++slot) memory_[slot] = allocate(source_.bytes[slot]);
-  other_arguments_ = source_.bytes[kInputs] ? allocate(source_.bytes[kInputs]) : memory_[kInputs];
+  for (std::size_t slot = 0; slot < kFirstState; ++slot)
+    if (slot != kInputs) memory_[slot] = allocate(source_.bytes[slot]);
+  for (auto& set : arguments_)
+    if (source_.bytes[kInputs] > 0) set = allocate(source_.bytes[kInputs], true);
   for (std::size_t i = 0; i < states_.size(); ++i) {
     State& state = states_[i];
     auto* known = dynamic_cast<Residence*>(ir::elsewhere(*state.variable));
@@ -88,12 +90,12 @@ Executor::Executor(lower::Program program, Source source, std::shared_ptr<Device
 
 Executor::~Executor() { device_->finish(); }
 
-std::shared_ptr<Memory> Executor::allocate(std::size_t bytes) {
+std::shared_ptr<Memory> Executor::allocate(std::size_t bytes, bool intake) {
   const Facts& facts = device_->facts();
   if (bytes > facts.most_bytes && facts.most_bytes > 0)
     throw NoMemory(cat("the plan needs a piece of ", bytes >> 20, " MB, the device gives at most ",
                        facts.most_bytes >> 20, " MB"));
-  return device_->allocate(std::max<std::size_t>(bytes, 64));
+  return intake ? device_->allocate_intake(bytes) : device_->allocate(std::max<std::size_t>(bytes, 64));
 }
 
 void Executor::prepare_sequences() {
@@ -102,8 +104,8 @@ void Executor::prepare_sequences() {
     for (const Launch& launch : source_.launches) {
       arguments.emplace_back();
       for (int slot : launch.slots)
-        arguments.back().push_back(slot == kInputs && set == 1 ? other_arguments_.get()
-                                                               : memory_[static_cast<std::size_t>(slot)].get());
+        arguments.back().push_back(slot == kInputs ? arguments_[set].get()
+                                                   : memory_[static_cast<std::size_t>(slot)].get());
     }
     sequences_[set] = device_->prepare(module_, source_.launches, arguments);
   }
@@ -136,18 +138,25 @@ bool Executor::send_states() noexcept {
 }
 
 bool Executor::send_arguments() noexcept {
-  Memory& to = turn_ ? *other_arguments_ : *memory_[kInputs];
+  if (program_.input_base.empty()) return true;
+  Memory& set = *arguments_[turn_];
+  auto* to = static_cast<char*>(device_->open(set));
+  if (!to) return false;
   for (int base : program_.input_base) {
     const Home& home = source_.homes[static_cast<std::size_t>(base)];
-    if (!device_->write(to, home.offset, host_[static_cast<std::size_t>(base)], home.bytes)) return false;
+    if (home.bytes > 0) std::memcpy(to + home.offset, host_[static_cast<std::size_t>(base)], home.bytes);
     traffic_.to_device += home.bytes;
   }
-  return true;
+  return device_->close(set);
 }
 
+/// Returns while the device works: at most two runs are under way, each with its own set of arguments.
 void Executor::run(int) noexcept {
   turn_ ^= 1;
-  if (!send_states() || !send_arguments() || !device_->run(*sequences_[turn_])) return;
+  if (!device_->wait(*sequences_[turn_])) return;
+  const bool recorded = record_ && record_->runs++ % static_cast<std::uint64_t>(record_->every) == 0;
+  if (recorded ? !run_recorded() : !send_states() || !send_arguments() || !device_->run(*sequences_[turn_])) return;
+  if (!recorded) last_end_ns_ = -1;
   ++traffic_.runs;
   traffic_.launches += source_.launches.size();
   std::fill(stale_.begin(), stale_.end(), true);
@@ -165,9 +174,68 @@ bool Executor::fetch(std::size_t output) noexcept {
   if (!stale_[output]) return true;
   const auto base = static_cast<std::size_t>(program_.output_base[output]);
   const Home& home = source_.homes[base];
+  const double begin = last_end_ns_ >= 0 ? now_ns() : 0;
   if (!device_->read(host_[base], *memory_[kOutputs], home.offset, home.bytes)) return false;
   traffic_.from_device += home.bytes;
+  if (last_end_ns_ >= 0) {
+    last_end_ns_ = now_ns();
+    record_->fetch.add(last_end_ns_ - begin);
+    record_->fetched_bytes += home.bytes;
+    note(backend::DeviceRecord::kFetch, begin, last_end_ns_);
+  }
   stale_[output] = false;
+  return true;
+}
+
+// ---- profiles ----
+
+double Executor::now_ns() const noexcept {
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - recorded_).count();
+}
+
+void Executor::record(bool on) {
+  record_ = nullptr;
+  last_end_ns_ = -1;
+  if (!on) return;
+  constexpr int kRunsKept = 16, kEvery = 8;
+  auto record = std::make_unique<backend::DeviceRecord>();
+  record->every = kEvery;
+  for (const Launch& launch : source_.launches) record->launches.push_back({launch.kernel, launch.phase, {}});
+  record->timeline.resize(kRunsKept * (source_.launches.size() + 2 + program_.output_base.size()));
+  spans_.resize(source_.launches.size());
+  recorded_ = std::chrono::steady_clock::now();
+  record_ = std::move(record);
+}
+
+void Executor::note(int what, double begin_ns, double end_ns) noexcept {
+  backend::DeviceRecord& r = *record_;
+  r.timeline[r.next++ % r.timeline.size()] = {what, begin_ns, end_ns};
+}
+
+/// With nothing else under way, and waits for its end: how long each part takes by itself.
+bool Executor::run_recorded() noexcept {
+  using Record = backend::DeviceRecord;
+  if (!device_->finish()) return false;
+  Record& r = *record_;
+  const double begin = now_ns();
+  const std::uint64_t bytes = traffic_.to_device;
+  if (last_end_ns_ >= 0) r.between.add(begin - last_end_ns_);
+  if (!send_states() || !send_arguments() || !device_->finish()) return false;
+  const double sent = now_ns();
+  if (!device_->run_timed(*sequences_[turn_], spans_)) return false;
+  const double end = now_ns();
+  ++r.recorded;
+  r.sent_bytes += traffic_.to_device - bytes;
+  r.send.add(sent - begin);
+  note(Record::kSend, begin, sent);
+  for (std::size_t i = 0; i < spans_.size(); ++i) {
+    r.launches[i].sum.add(spans_[i].end_ns - spans_[i].begin_ns);
+    note(static_cast<int>(i), sent + spans_[i].begin_ns, sent + spans_[i].end_ns);
+  }
+  r.launching.add(end - sent);
+  note(Record::kLaunch, sent, end);
+  r.whole.add(end - begin);
+  last_end_ns_ = end;
   return true;
 }
 

@@ -2,6 +2,7 @@
 // in turn, results that come back when they are read.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -23,13 +24,14 @@ class Executor final : public backend::Executor {
   void bind(int base, void* memory) noexcept override;
   void reserve_threads(int) override {}
   void run(int threads) noexcept override;
-  void record(bool) override {}
+  void record(bool on) override;
   backend::Recorder* recorder() override { return nullptr; }
 
   bool is_elsewhere() const override { return true; }
   bool fetch(std::size_t output) noexcept override;
   const std::string& problem() const override { return problem_.empty() ? device_->problem() : problem_; }
   backend::Traffic traffic() const override { return traffic_; }
+  const backend::DeviceRecord* device_record() const override { return record_.get(); }
   const std::string& source() const { return source_.text; }
 
  private:
@@ -41,25 +43,33 @@ class Executor final : public backend::Executor {
     std::shared_ptr<Memory> memory;  // as the sequences know it
   };
   void upload_constants();
-  std::shared_ptr<Memory> allocate(std::size_t bytes);
+  std::shared_ptr<Memory> allocate(std::size_t bytes, bool intake = false);
   void prepare_sequences();
   bool send_states() noexcept;
   bool send_arguments() noexcept;
+  bool run_recorded() noexcept;
+  void note(int what, double begin_ns, double end_ns) noexcept;
+  double now_ns() const noexcept;
 
   lower::Program program_;
   Source source_;
   std::shared_ptr<Device> device_;
   std::string target_;
   std::vector<State> states_;
-  std::vector<std::shared_ptr<Memory>> memory_;  // by slot; arguments: the first set
-  std::shared_ptr<Memory> other_arguments_;      // the second
-  std::unique_ptr<Sequence> sequences_[2];       // with each set of arguments
+  std::vector<std::shared_ptr<Memory>> memory_;  // by slot; none of arguments
+  std::shared_ptr<Memory> arguments_[2];         // sets of them, in turn; none where there are none
+  std::unique_ptr<Sequence> sequences_[2];       // with each set
   std::shared_ptr<Module> module_;
   std::vector<void*> host_;  // by base: where arguments come from and results go
   std::vector<bool> stale_;  // by output: at home it is that of an earlier run
   int turn_ = 0;
   backend::Traffic traffic_;
   std::string problem_;
+
+  std::unique_ptr<backend::DeviceRecord> record_;
+  std::vector<Span> spans_;                         // of a recorded run's launches
+  std::chrono::steady_clock::time_point recorded_;  // since when
+  double last_end_ns_ = -1;                         // of the run before, where that was recorded
 };
 
 }  // namespace wr::device

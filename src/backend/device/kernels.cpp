@@ -98,6 +98,10 @@ Chooser::Family Chooser::family_of(Op op) {
       return &Chooser::lane_sum;
     case Op::einsum:
       return &Chooser::einsum;
+    case Op::contract:
+    case Op::contract_share:
+    case Op::contract_grad:
+      return &Chooser::contract;
     case Op::concat:
       return &Chooser::concat;
     case Op::pad:
@@ -149,7 +153,10 @@ Chooser::Family Chooser::family_of(Op op) {
   }
 }
 
-bool knows(const ir::Graph& graph, int node) { return Chooser::family_of(graph[node].op) != nullptr; }
+/// A scan is a loop round calls for the nodes of its body, each of which is asked for.
+bool knows(const ir::Graph& graph, int node) {
+  return graph[node].op == Op::scan || Chooser::family_of(graph[node].op) != nullptr;
+}
 
 void Chooser::run() {
   const Family family = family_of(node_.op);

@@ -1,8 +1,9 @@
 // OpenCL as a device. The library is loaded when a device is asked for, never before.
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
-#include <mutex>
 
 #include "backend/device/devices.h"
 #include "backend/device/opencl_api.h"
@@ -49,6 +50,11 @@ const Api& api() {
     WINDROW_LOAD(EnqueueNDRangeKernel);
     WINDROW_LOAD(EnqueueWriteBuffer);
     WINDROW_LOAD(EnqueueReadBuffer);
+    WINDROW_LOAD(EnqueueMapBuffer);
+    WINDROW_LOAD(EnqueueUnmapMemObject);
+    WINDROW_LOAD(WaitForEvents);
+    WINDROW_LOAD(GetEventProfilingInfo);
+    WINDROW_LOAD(ReleaseEvent);
     WINDROW_LOAD(Flush);
     WINDROW_LOAD(Finish);
 #undef WINDROW_LOAD
@@ -135,10 +141,19 @@ Facts facts_of(const Known& known, int index) {
 
 // ---- the device ----
 
-struct OpenClMemory final : Memory {
+struct OpenClMemory : Memory {
   explicit OpenClMemory(cl::Buffer b) : buffer(b) {}
   ~OpenClMemory() override { api().ReleaseMemObject(buffer); }
+  OpenClMemory(const OpenClMemory&) = delete;
+  OpenClMemory& operator=(const OpenClMemory&) = delete;
   cl::Buffer buffer;
+};
+
+struct OpenClIntake final : OpenClMemory {
+  OpenClIntake(cl::Buffer b, std::size_t size) : OpenClMemory(b), bytes(size) {}
+  std::size_t bytes;
+  void* here = nullptr;                  // where the host writes: for good, or (unified memory) while it is open
+  std::unique_ptr<OpenClMemory> pinned;  // that is behind `here`; none where memory is unified
 };
 
 struct OpenClModule final : Module {
@@ -150,12 +165,18 @@ struct OpenClModule final : Module {
 struct OpenClSequence final : Sequence {
   ~OpenClSequence() override {
     for (const One& one : launches) api().ReleaseKernel(one.kernel);
+    forget();
+  }
+  void forget() {
+    if (done) api().ReleaseEvent(done);
+    done = nullptr;
   }
   struct One {
     cl::Kernel kernel;
     std::size_t items, all;
   };
   std::vector<One> launches;
+  cl::Event done = nullptr;  // of its last run
   std::shared_ptr<Module> module;
 };
 
@@ -167,24 +188,34 @@ class OpenClDevice final : public Device {
     cl::Int result = 0;
     context_ = api().CreateContext(nullptr, 1, &id_, nullptr, nullptr, &result);
     expect(result, "clCreateContext");
-    queue_ = api().CreateCommandQueue(context_, id_, 0, &result);
-    if (result != cl::kSuccess) api().ReleaseContext(context_);
-    expect(result, "clCreateCommandQueue");
+    for (cl::Queue* queue : {&queue_, &maps_}) {
+      *queue = api().CreateCommandQueue(context_, id_, 0, &result);
+      if (result != cl::kSuccess) release();
+      expect(result, "clCreateCommandQueue");
+    }
   }
-  ~OpenClDevice() override {
-    api().ReleaseCommandQueue(queue_);
-    api().ReleaseContext(context_);
-  }
+  ~OpenClDevice() override { release(); }
+  OpenClDevice(const OpenClDevice&) = delete;
+  OpenClDevice& operator=(const OpenClDevice&) = delete;
 
   const Facts& facts() const override { return facts_; }
   Dialect dialect() const override { return Dialect::opencl; }
 
   std::shared_ptr<Memory> allocate(std::size_t bytes) override {
+    return std::make_shared<OpenClMemory>(buffer_of(bytes, cl::kReadWrite));
+  }
+
+  std::shared_ptr<Memory> allocate_intake(std::size_t bytes) override {
+    const cl::Flags unified = facts_.unified ? cl::kHostMemory : 0;
+    auto intake = std::make_shared<OpenClIntake>(buffer_of(bytes, cl::kReadWrite | unified), bytes);
+    if (facts_.unified) return intake;
+    intake->pinned = std::make_unique<OpenClMemory>(buffer_of(bytes, cl::kReadWrite | cl::kHostMemory));
     cl::Int result = 0;
-    const cl::Buffer buffer = api().CreateBuffer(context_, cl::kReadWrite, bytes, nullptr, &result);
+    intake->here = api().EnqueueMapBuffer(queue_, intake->pinned->buffer, 1, cl::kMapRead | cl::kMapWrite, 0, bytes, 0,
+                                          nullptr, nullptr, &result);
     if (result != cl::kSuccess)
-      throw NoMemory(cat("the device has no memory for ", bytes, " bytes (OpenCL error ", result, ")"));
-    return std::make_shared<OpenClMemory>(buffer);
+      throw NoMemory(cat("no memory at home for ", bytes, " bytes of arguments (OpenCL error ", result, ")"));
+    return intake;
   }
 
   std::shared_ptr<Module> build(const Source& source) override {
@@ -236,14 +267,70 @@ class OpenClDevice final : public Device {
                                      nullptr);
     });
   }
+  void* open(Memory& memory) noexcept override {
+    auto& intake = static_cast<OpenClIntake&>(memory);
+    if (intake.pinned) return problem_.empty() ? intake.here : nullptr;
+    // In a queue of its own: it need not wait for what the device does meanwhile with other memory.
+    good("clEnqueueMapBuffer", [&] {
+      cl::Int result = 0;
+      intake.here = api().EnqueueMapBuffer(maps_, intake.buffer, 1, cl::kMapWriteAll, 0, intake.bytes, 0, nullptr,
+                                           nullptr, &result);
+      return result;
+    });
+    return problem_.empty() ? intake.here : nullptr;
+  }
+  bool close(Memory& memory) noexcept override {
+    auto& intake = static_cast<OpenClIntake&>(memory);
+    if (!intake.pinned)
+      return good("clEnqueueUnmapMemObject",
+                  [&] { return api().EnqueueUnmapMemObject(queue_, intake.buffer, intake.here, 0, nullptr, nullptr); });
+    return good("clEnqueueWriteBuffer", [&] {
+      return api().EnqueueWriteBuffer(queue_, intake.buffer, 0, 0, intake.bytes, intake.here, 0, nullptr, nullptr);
+    });
+  }
   bool run(Sequence& sequence) noexcept override {
-    for (const auto& one : static_cast<OpenClSequence&>(sequence).launches)
-      if (!good("clEnqueueNDRangeKernel", [&] {
-            return api().EnqueueNDRangeKernel(queue_, one.kernel, 1, nullptr, &one.all, &one.items, 0, nullptr,
-                                              nullptr);
-          }))
-        return false;
+    auto& s = static_cast<OpenClSequence&>(sequence);
+    s.forget();
+    for (const auto& one : s.launches)
+      if (!launch(queue_, one, &one == &s.launches.back() ? &s.done : nullptr)) return false;
     return good("clFlush", [&] { return api().Flush(queue_); });
+  }
+  bool wait(Sequence& sequence) noexcept override {
+    auto& s = static_cast<OpenClSequence&>(sequence);
+    if (!s.done) return problem_.empty();
+    const bool ended = good("clWaitForEvents", [&] { return api().WaitForEvents(1, &s.done); });
+    s.forget();
+    return ended;
+  }
+  bool run_timed(Sequence& sequence, std::span<Span> launches) noexcept override {
+    auto& s = static_cast<OpenClSequence&>(sequence);
+    if (!finish()) return false;
+    if (!times_ && !good("clCreateCommandQueue", [&] {
+          cl::Int result = 0;
+          times_ = api().CreateCommandQueue(context_, id_, cl::kTimes, &result);
+          return result;
+        }))
+      return false;
+    cl::Ulong first = 0;
+    std::array<cl::Event, kTimedAtOnce> events;
+    for (std::size_t i = 0; i < s.launches.size(); i += events.size()) {
+      const std::size_t count = std::min(events.size(), s.launches.size() - i);
+      for (std::size_t k = 0; k < count; ++k)
+        if (!launch(times_, s.launches[i + k], &events[k])) return false;
+      if (!good("clFinish", [&] { return api().Finish(times_); })) return false;
+      for (std::size_t k = 0; k < count; ++k) {
+        const auto when = [&](cl::Uint what) {
+          cl::Ulong ns = 0;
+          api().GetEventProfilingInfo(events[k], what, sizeof ns, &ns, nullptr);
+          return ns;
+        };
+        if (i + k == 0) first = when(cl::kQueued);
+        launches[i + k] = {static_cast<double>(when(cl::kStarted) - first),
+                           static_cast<double>(when(cl::kEnded) - first)};
+        api().ReleaseEvent(events[k]);
+      }
+    }
+    return true;
   }
   bool finish() noexcept override {
     return good("clFinish", [&] { return api().Finish(queue_); });
@@ -251,6 +338,28 @@ class OpenClDevice final : public Device {
   const std::string& problem() const noexcept override { return problem_; }
 
  private:
+  static constexpr std::size_t kTimedAtOnce = 64;
+
+  void release() {
+    for (cl::Queue queue : {queue_, maps_, times_})
+      if (queue) api().ReleaseCommandQueue(queue);
+    api().ReleaseContext(context_);
+  }
+
+  cl::Buffer buffer_of(std::size_t bytes, cl::Flags flags) {
+    cl::Int result = 0;
+    const cl::Buffer buffer = api().CreateBuffer(context_, flags, bytes, nullptr, &result);
+    if (result != cl::kSuccess)
+      throw NoMemory(cat("the device has no memory for ", bytes, " bytes (OpenCL error ", result, ")"));
+    return buffer;
+  }
+
+  bool launch(cl::Queue queue, const OpenClSequence::One& one, cl::Event* done) noexcept {
+    return good("clEnqueueNDRangeKernel", [&] {
+      return api().EnqueueNDRangeKernel(queue, one.kernel, 1, nullptr, &one.all, &one.items, 0, nullptr, done);
+    });
+  }
+
   template <class F>
   bool good(const char* call, F f) noexcept {
     if (!problem_.empty()) return false;
@@ -295,6 +404,8 @@ class OpenClDevice final : public Device {
   cl::DeviceId id_;
   cl::Context context_ = nullptr;
   cl::Queue queue_ = nullptr;
+  cl::Queue maps_ = nullptr;   // for memory of the host's that the device is not at work on
+  cl::Queue times_ = nullptr;  // that says when its commands ran; made when it is first asked for
   std::string problem_;
 };
 

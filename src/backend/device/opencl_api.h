@@ -31,7 +31,10 @@ using Event = EventObject*;
 
 constexpr Int kSuccess = 0, kDeviceNotFound = -1;
 constexpr Flags kAllDevices = 0xFFFFFFFF, kCpu = 2;
-constexpr Flags kReadWrite = 1;
+constexpr Flags kReadWrite = 1, kHostMemory = 1 << 4;  // of a buffer
+constexpr Flags kMapRead = 1, kMapWrite = 2, kMapWriteAll = 4;
+constexpr Flags kTimes = 2;  // of a queue
+constexpr Uint kQueued = 0x1280, kStarted = 0x1282, kEnded = 0x1283;
 constexpr Uint kPlatformName = 0x0902;
 constexpr Uint kDeviceType = 0x1000, kComputeUnits = 0x1002, kMostItems = 0x1004, kClock = 0x100C, kMostBytes = 0x1010,
                kArgumentBytes = 0x1017, kSingleConfig = 0x101B, kGlobalBytes = 0x101F, kLocalType = 0x1022,
@@ -69,6 +72,11 @@ struct Api {
                               const Event*, Event*);
   Int (*EnqueueWriteBuffer)(Queue, Buffer, Bool, std::size_t, std::size_t, const void*, Uint, const Event*, Event*);
   Int (*EnqueueReadBuffer)(Queue, Buffer, Bool, std::size_t, std::size_t, void*, Uint, const Event*, Event*);
+  void* (*EnqueueMapBuffer)(Queue, Buffer, Bool, Flags, std::size_t, std::size_t, Uint, const Event*, Event*, Int*);
+  Int (*EnqueueUnmapMemObject)(Queue, Buffer, void*, Uint, const Event*, Event*);
+  Int (*WaitForEvents)(Uint, const Event*);
+  Int (*GetEventProfilingInfo)(Event, Uint, std::size_t, void*, std::size_t*);
+  Int (*ReleaseEvent)(Event);
   Int (*Flush)(Queue);
   Int (*Finish)(Queue);
 };

@@ -13,9 +13,7 @@ constexpr std::size_t kApart = 256;  // between arguments, constants and results
 
 std::size_t rounded(std::size_t bytes) { return (bytes + kApart - 1) / kApart * kApart; }
 
-std::size_t bytes_of(const Spec& spec) {
-  return static_cast<std::size_t>(std::max<std::int64_t>(spec.shape.count(), 1)) * size_of(spec.dtype);
-}
+std::size_t bytes_of(const Spec& spec) { return static_cast<std::size_t>(spec.shape.count()) * size_of(spec.dtype); }
 
 class SourceWriter {
  public:
@@ -44,7 +42,7 @@ class SourceWriter {
     const auto put = [&](int base, int slot, const Spec& spec) {
       const std::size_t bytes = bytes_of(spec), at = s_.bytes[static_cast<std::size_t>(slot)];
       s_.homes[static_cast<std::size_t>(base)] = {slot, at, bytes};
-      s_.bytes[static_cast<std::size_t>(slot)] = rounded(at + bytes);
+      s_.bytes[static_cast<std::size_t>(slot)] = rounded(at + std::max<std::size_t>(bytes, 1));
     };
     for (std::size_t i = 0; i < graph_.inputs.size(); ++i)
       put(program_.input_base[i], kInputs, graph_[graph_.inputs[i]].spec);
@@ -110,8 +108,8 @@ class SourceWriter {
   }
 
   /// The head of a kernel: its arguments, and where a lane's memory begins.
-  void open_kernel(const std::string& name, int groups, const std::set<int>& slots) {
-    Launch launch{name, groups, form().items, {slots.begin(), slots.end()}};
+  void open_kernel(const std::string& name, int groups, const std::set<int>& slots, int phase = -1) {
+    Launch launch{name, groups, form().items, {slots.begin(), slots.end()}, phase};
     const bool cpp = form().dialect == Dialect::cpp;
     std::string arguments;
     for (int slot : launch.slots) arguments += cat(arguments.empty() ? "" : ", ", "WR_GLOBAL char* m", slot);
@@ -162,7 +160,7 @@ class SourceWriter {
     }
     for (int code : codes) note_slots(program_.codes[static_cast<std::size_t>(code)], slots);
     const auto begin = kernels_.keep(begins), table = kernels_.keep(pieces);
-    open_kernel(cat("wr_phase", phase), program_.lanes, slots);
+    open_kernel(cat("wr_phase", phase), program_.lanes, slots, static_cast<int>(phase));
     s_.text += cat("  const int end = tables[", begin, " + group + 1];\n  for (int p = tables[", begin,
                    " + group]; p < end; ++p) {\n    WR_GLOBAL const int* piece = tables + ", table,
                    " + 4 * p;\n    const long row0 = piece[1], inner = piece[2], turn = piece[3];\n",

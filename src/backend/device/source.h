@@ -23,6 +23,7 @@ struct Launch {
   std::string kernel;
   int groups = 1, items = 1;
   std::vector<int> slots;  // its arguments, in order
+  int phase = -1;          // -1: what a caller would copy
 };
 
 struct Source {

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -86,6 +87,7 @@ struct Graph {
   std::vector<Node> nodes;
 };
 Graph* capturing = nullptr;
+using Event = std::chrono::steady_clock::time_point;
 
 void run(const Node& node) {
   const auto begin = reinterpret_cast<void (*)(int)>(dlsym(node.function.code->library, "wr_begin"));
@@ -149,7 +151,9 @@ int cuDeviceGetName(char* name, int size, int) {
   return 0;
 }
 int cuDeviceGetAttribute(int* value, int which, int) {
-  const std::map<int, int> known{{1, kItems}, {8, 48 << 10}, {13, 1500000}, {16, 3}, {18, 0}, {75, 8}, {76, 0}};
+  const int integrated = std::getenv("WINDROW_IMITATION_INTEGRATED") != nullptr;  // NOLINT(concurrency-mt-unsafe)
+  const std::map<int, int> known{{1, kItems},      {8, 48 << 10}, {13, 1500000}, {16, 3},
+                                 {18, integrated}, {75, 8},       {76, 0}};
   *value = known.contains(which) ? known.at(which) : 0;
   return 0;
 }
@@ -192,6 +196,42 @@ int cuMemAlloc_v2(std::uint64_t* pointer, std::size_t bytes) {
 }
 int cuMemFree_v2(std::uint64_t pointer) {
   std::free(reinterpret_cast<void*>(pointer));
+  return 0;
+}
+int cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
+  IMITATED("cuMemHostAlloc");
+  *pointer = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  return *pointer ? 0 : 2;
+}
+int cuMemHostGetDevicePointer_v2(std::uint64_t* there, void* here, unsigned) {
+  IMITATED("cuMemHostGetDevicePointer_v2");
+  *there = reinterpret_cast<std::uint64_t>(here);
+  return 0;
+}
+int cuMemFreeHost(void* pointer) {
+  std::free(pointer);
+  return 0;
+}
+int cuEventCreate(void** event, unsigned) {
+  IMITATED("cuEventCreate");
+  *event = new Event{};
+  return 0;
+}
+int cuEventRecord(void* event, void*) {
+  IMITATED("cuEventRecord");
+  *static_cast<Event*>(event) = std::chrono::steady_clock::now();
+  return 0;
+}
+int cuEventSynchronize(void*) {
+  IMITATED("cuEventSynchronize");
+  return 0;
+}
+int cuEventElapsedTime(float* ms, void* from, void* to) {
+  *ms = std::chrono::duration<float, std::milli>(*static_cast<Event*>(to) - *static_cast<Event*>(from)).count();
+  return 0;
+}
+int cuEventDestroy_v2(void* event) {
+  delete static_cast<Event*>(event);
   return 0;
 }
 int cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes, void*) {
