@@ -73,6 +73,8 @@ int compare_backends(const RunOptions& options, const std::vector<Case>& cases);
 /// `windrow bench`; returns the exit code.
 int run(const RunOptions& options);
 int list();
+/// What the cost model says of GPUs that are not here; no names: the usual cases.
+int predict(const std::vector<std::string>& names);
 /// Runs each case `runs` times after a first run, and times nothing: for callgrind (scripts/guard.py).
 int run_counted(const std::vector<std::string>& names, int threads, int runs);
 /// Reads lines "CASE SECONDS" and answers each with a line of JSON, until the input ends: for bench/peers.

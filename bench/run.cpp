@@ -72,6 +72,16 @@ Result measure(const Case& c, const RunOptions& options, const Roofline* roof) {
   return r;
 }
 
+/// One that cannot be compiled or run is wrong; the others are measured all the same.
+Result measured(const Case& c, const RunOptions& options, const Roofline* roof) try {
+  return measure(c, options, roof);
+} catch (const Error& error) {
+  Result r;
+  r.name = c.name;
+  r.wrong = error.what();
+  return r;
+}
+
 void print_row(const Result& r) {
   if (!r.wrong.empty()) {
     fmt::print("{:<30} WRONG  {}\n", r.name, r.wrong);
@@ -292,7 +302,7 @@ int run(const RunOptions& given) {
       fmt::print("[{}/{}] {} ...\r", i + 1, chosen.size(), chosen[i].name);
       std::fflush(stdout);
     }
-    const Result r = measure(chosen[i], options, roof);
+    const Result r = measured(chosen[i], options, roof);
     if (!r.wrong.empty()) {
       ++wrong;
       fmt::print(stderr, "bench: {}: {}\n", r.name, r.wrong);

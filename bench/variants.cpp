@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <map>
+#include <optional>
 
 #include "backend/cpu/target.h"
 #include "backend/device/devices.h"
@@ -26,6 +27,7 @@ struct Backend {
   bool scalar = false;   // the oracle: one element after the other, in double
   bool profile = false;  // with profiling on
   std::string device = "cpu";
+  bool found = false;  // by us, not named: left out where it cannot run a case
 };
 
 bool is_device(const std::string& name) { return name.starts_with("opencl") || name.starts_with("cuda"); }
@@ -40,7 +42,7 @@ std::vector<Backend> all_backends(int threads) {
   for (const auto& listed : {device::list_opencl(), device::list_cuda()})
     for (const device::Facts& facts : listed.devices) {
       const std::string name = fmt::format("{}:{}", facts.api, facts.index);
-      list.push_back({name, "", threads, false, false, name});
+      list.push_back({name, "", threads, false, false, name, true});
     }
   return list;
 }
@@ -102,16 +104,28 @@ class ForcedDevice {
   std::string before_;
 };
 
-Variant variant_of(const Case& c, const Backend& backend, std::map<std::string, Prepared>& kept) {
+/// The case, compiled for the backend; nothing, and the reason, where a device that nobody named cannot run it.
+std::optional<Prepared> prepared(const Case& c, const Backend& backend, std::string& reasons) try {
+  return c.prepare(backend.threads);
+} catch (const Error& error) {
+  if (!backend.found) throw;
+  reasons += fmt::format("{} on {}: {}\n", c.name, backend.name, error.what());
+  return std::nullopt;
+}
+
+std::optional<Variant> variant_of(const Case& c, const Backend& backend, std::map<std::string, Prepared>& kept,
+                                  std::string& reasons) {
   const ForcedTarget forced(backend.simd);
   const ForcedDevice device(backend.device);
-  Prepared& p = kept.emplace(backend.name, c.prepare(backend.threads)).first->second;
+  std::optional<Prepared> made = prepared(c, backend, reasons);
+  if (!made) return std::nullopt;
+  Prepared& p = kept.emplace(backend.name, std::move(*made)).first->second;
   if (backend.scalar)
-    return {backend.name, [&p] { ir::interpret(*p.step.inside().graph, p.arguments, ir::Rounding::none); }};
+    return Variant{backend.name, [&p] { ir::interpret(*p.step.inside().graph, p.arguments, ir::Rounding::none); }};
   if (const std::string wrong = p.check(p.step, p.arguments); !wrong.empty())
     throw Error(fmt::format("{} on {}: {}", c.name, backend.name, wrong));
   if (backend.profile) p.step.profile(true);
-  return {backend.name, [&p] { p.step.again(); }};
+  return Variant{backend.name, [&p] { p.step.again(); }};
 }
 
 std::string bars_of(std::span<const Comparison> comparisons) {
@@ -136,12 +150,25 @@ std::string bars_of(std::span<const Comparison> comparisons) {
 int compare_backends(const RunOptions& options, const std::vector<Case>& cases) {
   const std::vector<Backend> backends = parse(options.backends, options.threads);
   std::vector<Comparison> done;
+  std::string reasons;  // why devices were left out
   for (const Case& c : cases) {
     if (isatty(2)) fmt::print(stderr, "\r\033[K[{}/{}] {} ...", done.size() + 1, cases.size(), c.name);
     std::map<std::string, Prepared> kept;
     std::vector<Variant> variants;
-    for (const Backend& b : backends) variants.push_back(variant_of(c, b, kept));
+    std::vector<std::size_t> missing;
+    for (std::size_t i = 0; i < backends.size(); ++i) {
+      if (auto variant = variant_of(c, backends[i], kept, reasons))
+        variants.push_back(std::move(*variant));
+      else
+        missing.push_back(i);
+    }
     done.push_back(compare(c.name, variants, {.seconds = options.seconds * static_cast<double>(variants.size())}));
+    for (const std::size_t i : missing) {
+      Measured none;
+      none.name = backends[i].name;
+      auto& list = done.back().variants;
+      list.insert(list.begin() + static_cast<std::ptrdiff_t>(i), std::move(none));
+    }
     if (options.json) {
       fmt::print("{}\n", done.back().to_json());
       std::fflush(stdout);
@@ -149,6 +176,7 @@ int compare_backends(const RunOptions& options, const std::vector<Case>& cases) 
   }
   if (isatty(2)) fmt::print(stderr, "\r\033[K");
   if (!options.json) fmt::print("{}", to_table(done));
+  fmt::print(stderr, "{}", reasons);
   if (!options.svg.empty()) write_file(options.svg, bars_of(done));
   return 0;
 }

@@ -41,13 +41,16 @@ void add_bench(Command program) {
       .comma_separated()
       .type("NAME,...");
   bench.option("--svg", options->svg, "Write that comparison as bars").type("FILE");
+  auto predict = std::make_shared<bool>(false);
+  bench.flag("--predict", *predict, "What the planner estimates for GPUs that are not here, from data sheets");
   auto serve = std::make_shared<bool>(false);
   auto runs = std::make_shared<int>(0);
   bench.option("--runs", *runs, "Run each case so many times and time nothing (for scripts/guard.py)")
       .range(1, 1000000);
   bench.flag("--serve", *serve, "Read lines `CASE SECONDS`, answer each with a line of JSON (for bench/peers)");
-  bench.does([options, list, once, serve, runs] {
+  bench.does([options, list, once, serve, runs, predict] {
     if (*list) return wr::bench::list();
+    if (*predict) return wr::bench::predict(options->names);
     if (*runs > 0) return wr::bench::run_counted(options->names, options->threads, *runs);
     if (*serve) return wr::bench::serve(options->threads);
     if (!once->empty()) return wr::bench::run_once(*once, options->threads, process_start);

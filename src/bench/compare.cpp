@@ -41,6 +41,7 @@ Measured summarise(const std::string& name, const std::vector<double>& blocks) {
 }
 
 std::string cell(const Measured& m, bool first) {
+  if (m.blocks.empty()) return fmt::format("{:>10}{:>18}", "-", "");  // it could not run the case
   return fmt::format("{:>10.2f} ±{:<7.2g}{:>9}", m.median_us, (m.high_us - m.low_us) / 2,
                      first ? "" : fmt::format("{:.2f}x{}", m.ratio, m.differs ? "*" : " "));
 }

@@ -15,6 +15,7 @@ std::string bytes_text(double bytes) {
 }
 
 std::string line_text(const std::string& file, int line) {
+  if (file.empty()) return "-";
   return fmt::format("{}:{}", file.substr(file.find_last_of("/\\") + 1), line);
 }
 

@@ -112,13 +112,13 @@ void Executor::prepare_sequences() {
 }
 
 void Executor::upload_constants() {
+  std::vector<char> all(source_.bytes[kConstants], 0);
   for (std::size_t i = 0; i < program_.constants.size(); ++i) {
     const Home& home = source_.homes[static_cast<std::size_t>(program_.constant_base[i])];
-    const Array& value = *program_.constants[i];
-    const std::size_t bytes = static_cast<std::size_t>(value.count()) * size_of(value.dtype());
-    if (bytes && !device_->write(*memory_[kConstants], home.offset, wr::detail::ArrayAccess::read(value), bytes))
-      throw Error(device_->problem());
+    if (home.bytes > 0)
+      std::memcpy(all.data() + home.offset, wr::detail::ArrayAccess::read(*program_.constants[i]), home.bytes);
   }
+  if (!all.empty() && !device_->write(*memory_[kConstants], 0, all.data(), all.size())) throw Error(device_->problem());
 }
 
 void Executor::bind(int base, void* memory) noexcept { host_[static_cast<std::size_t>(base)] = memory; }

@@ -150,8 +150,14 @@ struct OpenClMemory : Memory {
 };
 
 struct OpenClIntake final : OpenClMemory {
-  OpenClIntake(cl::Buffer b, std::size_t size) : OpenClMemory(b), bytes(size) {}
+  OpenClIntake(cl::Buffer b, std::size_t size, cl::Queue q) : OpenClMemory(b), bytes(size), queue(q) {}
+  ~OpenClIntake() override {
+    if (!pinned || !here) return;
+    api().EnqueueUnmapMemObject(queue, pinned->buffer, here, 0, nullptr, nullptr);
+    api().Finish(queue);
+  }
   std::size_t bytes;
+  cl::Queue queue;
   void* here = nullptr;                  // where the host writes: for good, or (unified memory) while it is open
   std::unique_ptr<OpenClMemory> pinned;  // that is behind `here`; none where memory is unified
 };
@@ -207,7 +213,7 @@ class OpenClDevice final : public Device {
 
   std::shared_ptr<Memory> allocate_intake(std::size_t bytes) override {
     const cl::Flags unified = facts_.unified ? cl::kHostMemory : 0;
-    auto intake = std::make_shared<OpenClIntake>(buffer_of(bytes, cl::kReadWrite | unified), bytes);
+    auto intake = std::make_shared<OpenClIntake>(buffer_of(bytes, cl::kReadWrite | unified), bytes, queue_);
     if (facts_.unified) return intake;
     intake->pinned = std::make_unique<OpenClMemory>(buffer_of(bytes, cl::kReadWrite | cl::kHostMemory));
     cl::Int result = 0;
@@ -221,7 +227,9 @@ class OpenClDevice final : public Device {
   std::shared_ptr<Module> build(const Source& source) override {
     const std::string options =
         std::string("-w -cl-std=CL1.2") + (facts_.exact_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
-    if (const std::string code = remembered_code(facts_, source.text, options); !code.empty())
+    // PoCL has a cache of its own, of better code than it hands out, which it would have to compile beside it.
+    const bool remembers = facts_.platform != "Portable Computing Language";
+    if (const std::string code = remembers ? remembered_code(facts_, source.text, options) : ""; !code.empty())
       if (const cl::Program program = from_code(code, options)) return std::make_shared<OpenClModule>(program);
     const char* text = source.text.c_str();
     cl::Int result = 0;
@@ -230,7 +238,7 @@ class OpenClDevice final : public Device {
     auto module = std::make_shared<OpenClModule>(program);
     if (api().BuildProgram(program, 1, &id_, options.c_str(), nullptr, nullptr) != cl::kSuccess)
       throw Error("the device's compiler refuses the kernels: " + build_log(program));
-    remember_code(facts_, source.text, options, code_of(program));
+    if (remembers) remember_code(facts_, source.text, options, code_of(program));
     return module;
   }
 
