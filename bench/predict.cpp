@@ -35,7 +35,7 @@ Machine machine_of(const Sheet& sheet) {
   Machine m = device::machine_of(facts, cpu::machine());
   m.l3 = sheet.l2_bytes;
   m.gbs_memory_all = sheet.gbs;
-  m.gbs_memory = m.gbs_cross = sheet.gbs / static_cast<double>(m.cores);
+  m.gbs_memory = m.gbs_cross = m.gbs_l3;  // one group alone; all together have what the sheet says
   return without_contradictions(m);
 }
 

@@ -19,7 +19,8 @@ on_pocl() {
   "$tests" --gtest_filter='*OpenCl*-OpenClVendors*' --gtest_brief=1
 }
 
-# Without the compiler's optimisations: it makes instructions that the simulator does not know (llvm.abs, freeze).
+# Without the compiler's optimisations: it makes instructions that the simulator does not know (llvm.abs, freeze). A
+# process a test: the simulator takes memory that was freed and is used again for uninitialised.
 on_oclgrind() {
   local simulator=/usr/lib/oclgrind/liboclgrind-rt.so
   if [ ! -e "$simulator" ]; then
@@ -27,16 +28,26 @@ on_oclgrind() {
     return
   fi
   echo "== oclgrind: every op and small steps, on a device of 16 KB local memory and groups of at most 64"
+  export WINDROW_OPENCL_LIBRARY=$simulator OCLGRIND_BUILD_OPTIONS=-cl-opt-disable OCLGRIND_LOG=$cache/log \
+    OCLGRIND_DATA_RACES=1 OCLGRIND_UNINITIALIZED=1 OCLGRIND_CHECK_API=1 OCLGRIND_LOCAL_MEM_SIZE=16384 \
+    OCLGRIND_MAX_WGSIZE=64 WINDROW_TEST_DEVICE=opencl:0
+  local of='*OpenClOps*:OpenClSmallSteps*:OpenClFailures.Code*:OpenClSteps.StatesGo*'
   for items in 1 4; do
-    WINDROW_OPENCL_LIBRARY=$simulator OCLGRIND_BUILD_OPTIONS=-cl-opt-disable OCLGRIND_LOG=$cache/log-$items \
-      OCLGRIND_DATA_RACES=1 OCLGRIND_UNINITIALIZED=1 OCLGRIND_CHECK_API=1 OCLGRIND_LOCAL_MEM_SIZE=16384 \
-      OCLGRIND_MAX_WGSIZE=64 WINDROW_TEST_DEVICE=opencl:0 WINDROW_TEST_ITEMS=$items \
-      "$tests" --gtest_filter='*OpenClOps*:OpenClSmallSteps*:OpenClFailures.Code*:OpenClSteps.StatesGo*' --gtest_brief=1
-    if [ -s "$cache/log-$items" ]; then
-      cat "$cache/log-$items"
-      exit 1
-    fi
+    export WINDROW_TEST_ITEMS=$items WINDROW_CACHE_DIR=$cache/oclgrind-$items
+    "$tests" --gtest_filter="$of" --gtest_list_tests |
+      awk '/^[^ ]/ { suite = $1; next } { print suite $1 }' |
+      while read -r test; do
+        rm -f "$cache/log"
+        "$tests" --gtest_filter="$test" --gtest_brief=1 >"$cache/said" 2>&1 || { cat "$cache/said"; exit 1; }
+        if [ -s "$cache/log" ]; then
+          echo "$test, groups of $items:"
+          head -40 "$cache/log"
+          exit 1
+        fi
+      done
+    echo "groups of $items: nothing found"
   done
+  unset WINDROW_OPENCL_LIBRARY
 }
 
 on_nvcc() {
