@@ -4,11 +4,16 @@
 set -euo pipefail
 folder=$1
 shift
-wanted="$*"
+python=${PYTHON:-python3}
+version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "python-env: Python 3.10 or later is needed, $python is $version" >&2; exit 1; }
+wanted="$*, Python $version"
 [ -f "$folder/wanted" ] && [ "$(cat "$folder/wanted")" = "$wanted" ] && exit 0
-"${PYTHON:-python3}" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "python-env: Python 3.10 or later is needed" >&2; exit 1; }
-[ -x "$folder/bin/python" ] || "${PYTHON:-python3}" -m venv "$folder"
-echo "python-env: installing $wanted into $folder"
+if [ -f "$folder/wanted" ] && [ "$(sed 's/.*Python //' "$folder/wanted")" != "$version" ]; then
+  rm -rf "$folder" # one of another Python: what is compiled for it would not be for this one
+fi
+[ -x "$folder/bin/python" ] || "$python" -m venv "$folder"
+echo "python-env: installing $* into $folder"
 "$folder/bin/python" -m pip install -q --disable-pip-version-check "$@" ||
-  { echo "python-env: pip could not install $wanted (no network?); 'make test PYTHON_TESTS=no' goes without" >&2; exit 1; }
+  { echo "python-env: pip could not install $* (no network?); 'make test PYTHON_TESTS=no' goes without" >&2; exit 1; }
 echo "$wanted" >"$folder/wanted"

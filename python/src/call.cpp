@@ -76,14 +76,33 @@ void take_array(Argument& a, const Array& array) {
   }
 }
 
-void take_foreign(Argument& a, PyObject* object) {
+/// A copy in one of our types; an error says which argument it was.
+Array converted(PyObject* object, std::size_t position) {
+  const auto named = [&](const char* what) { return "argument " + std::to_string(position) + ": " + what; };
+  if (object == Py_None || PyDict_Check(object) || PyUnicode_Check(object) || PyBytes_Check(object))
+    throw nb::type_error(
+        named(("is a " +
+               nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object))).attr("__name__")) +
+               "; a step takes arrays and numbers by position, and anything else by keyword, as part of the plan")
+                  .c_str())
+            .c_str());
+  try {
+    return copied_array(object);
+  } catch (const nb::builtin_exception& error) {
+    throw nb::type_error(named(error.what()).c_str());
+  } catch (const Error& error) {
+    throw Error(named(error.what()));
+  }
+}
+
+void take_foreign(Argument& a, PyObject* object, std::size_t position) {
   if (a.foreign.read(object) && a.foreign.direct) {
     a.data = a.foreign.data;
     a.dtype = a.foreign.dtype;
     a.shape = &a.foreign.shape;
   } else {
     a.foreign.release();
-    take(a, a.converted.emplace(copied_array(object)));
+    take(a, a.converted.emplace(converted(object, position)));
   }
 }
 
@@ -110,7 +129,7 @@ bool read(PyObject* object, std::size_t position, Argument& a) {
       take(a, a.converted.emplace(memory_of(*nb::inst_ptr<State>(object))));
       return true;
     case Kind::other:
-      take_foreign(a, object);
+      take_foreign(a, object, position);
       return true;
   }
   return true;

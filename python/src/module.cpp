@@ -5,6 +5,8 @@
 
 NB_MODULE(_core, m) {
   using namespace wr::python;
+  // A traceback that somebody keeps holds tensors until the interpreter ends; that is no fault of the program's.
+  nanobind::set_leak_warnings(false);
   m.doc() = "Windrow's C++ library. Import windrow, not this.";
   nanobind::exception<wr::Error>(m, "Error", PyExc_ValueError);
   m.attr("__version__") = WINDROW_VERSION;

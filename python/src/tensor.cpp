@@ -15,6 +15,15 @@ namespace {
 using namespace nb::literals;
 
 /// x[2, 1:3, ..., None, ::2] in a trace.
+/// A whole number; numpy's arrays look like one until they are asked.
+std::optional<std::int64_t> whole_number(nb::handle part) {
+  if (!PyIndex_Check(part.ptr()) || nb::isinstance<Tensor>(part)) return std::nullopt;
+  const nb::object number = nb::steal(PyNumber_Index(part.ptr()));
+  if (number.is_valid()) return nb::cast<std::int64_t>(number);
+  PyErr_Clear();
+  return std::nullopt;
+}
+
 Tensor indexed(const Tensor& all, nb::handle key, Location where) {
   std::vector<nb::object> parts;
   if (nb::isinstance<nb::tuple>(key))
@@ -39,18 +48,23 @@ Tensor indexed(const Tensor& all, nb::handle key, Location where) {
       if (step < 0) fail(where, "index: a step of " + std::to_string(step) + "; use wr.flip(x, axis)");
       if (count != size) x = slice(x, axis, start, start + count * step, step, where);
       ++axis;
-    } else if (PyIndex_Check(part.ptr()) && !nb::isinstance<Tensor>(part)) {
-      std::int64_t index = nb::cast<std::int64_t>(nb::int_(part));
+    } else if (const auto number = whole_number(part)) {
+      std::int64_t index = *number;
       const std::int64_t size = x.shape()[axis];
       if (index < -size || index >= size)
         fail(where, "index " + std::to_string(index) + " is outside axis " + std::to_string(axis) + " of " +
                         to_string(all.spec()));
       if (index < 0) index += size;
       x = squeeze(slice(x, axis, index, index + 1, 1, where), axis, where);
-    } else if (is_traced(part) && named == 1 && parts.size() == 1) {
-      x = gather(x, tensor_from(part, where), 0, where);
+    } else if (parts.size() == 1) {
+      const Tensor index = tensor_from(part, where);
+      if (index.dtype() == DType::boolean)
+        fail(
+            where,
+            "index: what a mask picks has a shape that depends on values; use wr.where(mask, x, 0), or multiply by it");
+      x = gather(x, index, 0, where);
     } else {
-      throw nb::type_error("index: ints, slices, ... and None; for tensors of indices use gather() or take_along()");
+      fail(where, "index: ints, slices, ... and None; for arrays of indices beside them use gather() or take_along()");
     }
   }
   return x;

@@ -4,6 +4,9 @@ import gc
 import io
 import inspect
 import pickle
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -292,9 +295,13 @@ def test_ctrl_c_ends_a_long_run_and_other_threads_go_on_meanwhile():
             turns.append(float(count.value()))
         _thread.interrupt_main()
 
-    threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        step.again(1_000_000_000)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
+    try:
+        threading.Thread(target=interrupt).start()
+        with pytest.raises(KeyboardInterrupt):
+            step.again(1_000_000_000)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert len(turns) == 5 and turns[-1] > turns[0]
     step()  # as good as before
 
@@ -347,3 +354,56 @@ def test_a_loop_is_compiled_once():
     assert np.asarray(gradient).shape == (3, 3) and np.abs(np.asarray(gradient)).max() > 0
     with pytest.raises(Exception, match=r"test_steps.py:\d+: scan: .* a pair"):
         wr.compile(lambda x: wr.scan(lambda carry, now: carry, [x[0]], [x])[0][0])(x)
+
+
+def test_numpys_functions_are_ops():
+    a = np.full((2, 3), 4.0, "f")
+    step = wr.compile(lambda x: (np.sqrt(x), a + x, a @ x.T, np.maximum(x, a), a > x, np.float32(2) * x))
+    root, total, product, largest, above, twice = (np.asarray(r) for r in step(a))
+    np.testing.assert_array_equal(root, np.sqrt(a))
+    np.testing.assert_array_equal(total, a + a)
+    np.testing.assert_array_equal(product, a @ a.T)
+    np.testing.assert_array_equal(largest, a)
+    assert not above.any()
+    np.testing.assert_array_equal(twice, 2 * a)
+    assert isinstance(np.exp(wr.array(a)), wr.Array)
+    with pytest.raises(TypeError, match="numpy.arctan2 of a Tensor"):
+        wr.compile(lambda x: np.arctan2(x, x))(a)
+    with pytest.raises(TypeError, match="numpy.add.reduce of a Tensor"):
+        wr.compile(lambda x: np.add.reduce(x))(a)
+
+
+@pytest.mark.parametrize("argument, message", [(None, "argument 1: is a NoneType"), ("text", "argument 1: is a str"), ({"a": 1}, "argument 1: is a dict"),
+                                               (np.ones(2, complex), "argument 1: array: no element type for complex128"),
+                                               (np.array([2**40]), "argument 1: array: element 0")])
+def test_arguments_that_are_no_arrays_are_named(argument, message):
+    with pytest.raises((TypeError, wr.Error), match=message):
+        wr.compile(lambda x, y: x)(1.0, argument)
+
+
+def test_indices_and_what_is_no_index():
+    x = np.arange(12, dtype="f").reshape(4, 3)
+    np.testing.assert_array_equal(np.asarray(wr.compile(lambda x: x[np.array([2, 0])])(x)), x[[2, 0]])
+    np.testing.assert_array_equal(np.asarray(wr.compile(lambda x: x[[3, 1]])(x)), x[[3, 1]])
+    with pytest.raises(wr.Error, match=r"test_steps.py:\d+: index: what a mask picks"):
+        wr.compile(lambda x: x[x > 1])(x)
+
+    def assigns(x):
+        x[0] = 1.0
+        return x
+
+    with pytest.raises(TypeError, match="not changed in place"):
+        wr.compile(assigns)(x)
+
+
+def test_layers_of_other_names_are_pointed_at():
+    for name, known in (("Linear", "Dense"), ("ReLU", "Relu"), ("Conv2d", "Conv2D"), ("MaxPool2d", "MaxPool"), ("Parameter", "windrow.State")):
+        with pytest.raises(AttributeError, match=f"'{name}'; here it is {known}"):
+            getattr(wr.nn, name)
+
+
+def test_an_error_leaves_no_complaint_at_the_end():
+    program = ("import windrow as wr, numpy as np\nkept = []\ndef f(x):\n  kept.append(x)\n  return x @ x\n"
+               "try: wr.compile(f)(np.ones((2, 3), 'f'))\nexcept wr.Error as e: kept.append(e)\n")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr, done.stderr

@@ -24,6 +24,25 @@ def _rmatmul(b, a):
     return _core.matmul(a, b)
 
 
+_NUMPY = {"subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg", "absolute": "abs", "power": "pow", "greater": "gt",
+          "greater_equal": "ge", "less": "lt", "less_equal": "le", "equal": "eq", "not_equal": "ne"}  # under another name here
+
+
+def _array_ufunc(self, ufunc, method, *operands, **options):
+    """numpy.exp(tensor), array * tensor: the op of that name."""
+    op = getattr(_core, _NUMPY.get(ufunc.__name__, ufunc.__name__), None)
+    if method != "__call__" or options or op is None:
+        what = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+        raise TypeError(f"numpy.{what} of a {type(self).__name__}: Windrow has no such op, or not with these options; the ops there are "
+                        "stand in dir(windrow)")
+    return op(*operands)
+
+
+def _no_item(x, key, value):
+    raise TypeError("x[...] = value: a Tensor is not changed in place; wr.where(mask, value, x), wr.concat and wr.scatter_add make a new one, "
+                    "State.assign() keeps one")
+
+
 def _iterate(x):
     return (x[i] for i in range(len(x)))
 
@@ -41,4 +60,5 @@ Tensor.__iter__ = _iterate
 Array.__iter__ = _iterate
 Array.__matmul__ = _matmul
 Array.__rmatmul__ = _rmatmul
-Array.__array_ufunc__ = Tensor.__array_ufunc__ = State.__array_ufunc__ = None
+Array.__array_ufunc__ = Tensor.__array_ufunc__ = State.__array_ufunc__ = _array_ufunc
+Tensor.__setitem__ = _no_item

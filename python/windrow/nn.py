@@ -187,3 +187,13 @@ def _refuse(part):
 
 
 from ._layouts import load_torch, load_torch_state_dict, save_torch, torch_state_dict  # noqa: E402,F401  (it needs the above)
+
+
+_ELSEWHERE = {"linear": "Dense", "modulelist": "a list", "moduledict": "a dict", "parameter": "windrow.State"}
+
+
+def __getattr__(name):
+    """Says what a layer of another library's name is called here."""
+    known = {n.lower(): n for n in globals() if n[0].isupper()} | _ELSEWHERE
+    found = known.get(name.lower()) or known.get(name.lower().removesuffix("1d").removesuffix("2d"))
+    raise AttributeError(f"module 'windrow.nn' has no attribute '{name}'" + (f"; here it is {found}" if found else ""))

@@ -6,10 +6,12 @@ import sys
 import pytest
 
 FOLDER = pathlib.Path(__file__).resolve().parents[3] / "examples" / "python"
-QUICK = {"mlp": ["1"], "char_gpt": ["--steps", "200"], "dqn": ["--steps", "12000"]}
+QUICK = {"mlp": ["1"], "char_gpt": ["--steps", "200"], "dqn": ["--steps", "12000"], "gymnasium_native": ["dqn", "--steps", "12000"]}
+AGAIN = [("gymnasium_native", ["ppo", "--steps", "20480"])]
+RUNS = [(path.stem, QUICK.get(path.stem, [])) for path in sorted(FOLDER.glob("*.py"))] + AGAIN
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda p: p.stem)
-def test_example(path):
-    done = subprocess.run([sys.executable, str(path), *QUICK.get(path.stem, [])], capture_output=True, text=True)
+@pytest.mark.parametrize("name, arguments", RUNS, ids=lambda a: a if isinstance(a, str) else "_".join(a))
+def test_example(name, arguments):
+    done = subprocess.run([sys.executable, str(FOLDER / f"{name}.py"), *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

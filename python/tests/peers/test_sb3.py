@@ -5,6 +5,7 @@ import pytest
 import stable_baselines3
 import torch
 import windrow.sb3
+from stable_baselines3.common.env_util import make_vec_env
 
 
 def same_parameters(a, b, tolerance):
@@ -14,6 +15,19 @@ def same_parameters(a, b, tolerance):
 
 def twins(name, env, **options):
     return [getattr(package, name)("MlpPolicy", env, seed=3, device="cpu", **options) for package in (windrow.sb3, stable_baselines3)]
+
+
+@pytest.mark.parametrize("envs", [1, 3])
+def test_batches_are_those_that_their_replay_draws(envs):
+    model = windrow.sb3.SAC("MlpPolicy", make_vec_env("Pendulum-v1", envs), learning_starts=10_000, buffer_size=90, device="cpu")
+    model.learn(60 if envs == 1 else 240)
+    assert model.replay_buffer.full == (envs == 3)
+    np.random.seed(5)
+    ours = model._batch(64)
+    np.random.seed(5)
+    theirs = model.replay_buffer.sample(64)
+    for name, a in zip(("observations", "actions", "rewards", "next_observations", "dones"), ours):
+        assert torch.equal(a, getattr(theirs, name)), name
 
 
 def test_dqn_is_theirs():

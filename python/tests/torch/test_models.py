@@ -1,7 +1,11 @@
 """Programs as they are: twenty steps beside torch itself, over three batch sizes."""
 import copy
 
-import more_models  # noqa: F401  (its cases are among CASES)
+import models_agents  # noqa: F401  (these give CASES more of them)
+import models_images  # noqa: F401
+import models_sequences  # noqa: F401
+import models_tables  # noqa: F401
+import more_models  # noqa: F401
 import pytest
 import torch
 import windrow as wr

@@ -35,6 +35,46 @@ class Straight(torch.autograd.Function):
         return g
 
 
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x, x * 2
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return g + 2 * h
+
+
+class Reversed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, strength):
+        ctx.strength = strength
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return -ctx.strength * g, None
+
+
+class Rectified(torch.autograd.Function):
+    """In the newer manner, with what is saved, and a gradient that is changed in place."""
+
+    @staticmethod
+    def forward(x, weight):
+        return x.clamp(min=0) * weight
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        of_x = (g * weight).clone()
+        of_x[x < 0] = 0.1
+        return of_x, (g * x.clamp(min=0)).sum(0) if ctx.needs_input_grad[1] else None
+
+
 class Counting(nn.Module):
     def __init__(self):
         super().__init__()
@@ -68,8 +108,19 @@ def autocast(x):
         return linear(x)
 
 
+schedule = torch.optim.lr_scheduler.StepLR(torch.optim.SGD(linear.parameters(), lr=0.1), 1)
+
+
+def with_schedule(x):
+    schedule.step()
+    return linear(x)
+
+
 REFUSED = {
-    "a backward of one's own": (lambda x: Straight.apply(x), r"test_pitfalls.py:\d+: autograd.Function Straight"),
+    "a schedule's step": (with_schedule, r"test_pitfalls.py:\d+: StepLR.step\(\)"),
+    "sizes that do not fit": (lambda x: linear(x[:, :2]), r"test_pitfalls.py:\d+: torch says: .*\[4, 2\]"),
+    "a function of torch.compile": (torch.compile(linear), "without torch.compile"),
+    "a function with two results": (lambda x: Twice.apply(x)[0], r"test_pitfalls.py:\d+: autograd.Function Twice: returns a tuple"),
     "a tensor's hook": (hooked, r"test_pitfalls.py:\d+: hooks of tensors"),
     "vmap": (lambda x: torch.vmap(lambda r: r * 2)(x), "vmap"),
     "torch.func": (lambda x: torch.func.grad(lambda r: (r * r).sum())(x), "torch.func.grad is not supported"),
@@ -87,13 +138,12 @@ REFUSED = {
     "bfloat16": (lambda x: x.bfloat16(), "bfloat16"),
     "autocast": (autocast, "bfloat16|autocast"),
     "a long sort": (lambda x: x.repeat(1, 300).sort()[0], "512 at most"),
-    "a running maximum": (lambda x: x.cummax(0).values, "running best"),
     "a loss over paths": (lambda x: F.ctc_loss(x[:, None].log_softmax(-1), torch.ones(1, 1, dtype=torch.long), torch.tensor([4]), torch.tensor([1])),
                           r"test_pitfalls.py:\d+: .*depends on values"),
     "complex numbers": (lambda x: torch.view_as_complex(x[:, :2].contiguous()), "complex64"),
     "multinomial": (lambda x: torch.multinomial(x.exp(), 1), "draw outside"),
-    "ceil_mode": (lambda x: F.max_pool2d(x[None, None], 2, ceil_mode=True), "ceil_mode"),
-    "a convolution in 3-d": (lambda x: F.conv3d(x[None, None, None], torch.ones(1, 1, 1, 1, 1)), "conv3d.*not supported"),
+    "a transform": (lambda x: torch.fft.rfft(x).abs(), r"test_pitfalls.py:\d+: .*fft"),
+    "a convolution in 3-d, transposed": (lambda x: F.conv_transpose3d(x[None, None, None], torch.ones(1, 1, 1, 1, 1)), "conv_transpose3d.*not supported"),
     "an op that is not known": (lambda x: torch.linalg.inv(x[:3]), r"test_pitfalls.py:\d+: .*not supported"),
     "a sparse tensor": (lambda x: x.to_sparse(), "sparse|not supported"),
 }
@@ -106,10 +156,26 @@ def test_refused(name):
         wr.torch.compile(fn)(torch.randn(4, 3))
 
 
+def test_a_backward_of_ones_own_is_used():
+    weight = torch.randn(3, requires_grad=True)
+    x = torch.randn(4, 3)
+    gradient(lambda x: Straight.apply(x * 3) * x, x)
+    gradient(lambda x: (Reversed.apply(x * x, 0.3) * 2).tanh() + Reversed.apply(x, 2.0), x)
+    gradient(lambda x: Rectified.apply(x * 2, weight) ** 2, x)
+    gradient(lambda x: Rectified.apply(Straight.apply(x * 2), x[0]).sin(), x)
+
+    def twice(x):
+        x = x.detach().requires_grad_(True)
+        (slope,) = torch.autograd.grad(Rectified.apply(x, weight).pow(2).sum(), x, create_graph=True)
+        return torch.autograd.grad((slope * slope).sum(), x)[0]
+
+    same(twice, x)
+
+
 def test_what_is_refused_changes_nothing():
     before = copy.deepcopy(linear.state_dict())
     with pytest.raises(wr.Error):
-        wr.torch.compile(lambda x: linear(x).cumprod(0))(torch.randn(4, 3))
+        wr.torch.compile(lambda x: torch.linalg.inv(linear(x)[:3]))(torch.randn(4, 3))
     for name, value in linear.state_dict().items():
         assert torch.equal(value, before[name])
     assert torch.Tensor.backward.__module__ == "torch._tensor" and torch.randn(1).item() is not None

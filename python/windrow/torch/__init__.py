@@ -28,7 +28,7 @@ import windrow as wr
 from windrow import Error
 
 from ._check import check_against_eager, snapshot
-from ._interpret import Interpreter, Result
+from ._interpret import Interpreter
 from ._memory import Memory, Slots
 from ._modules import from_module, to_module
 from ._ops import TABLE
@@ -118,10 +118,10 @@ class Entry:
         self.owner, self.static = owner, static
         self.slots, self.memories, self.pointers, self.expected = Slots(), [], [], []
         self.assumed_none, self.kept = [], []
-        self.shapes = set()  # and types that have a plan
+        self.shapes = {}  # and types that have a plan -> Outcome
         self.places = [(held, name, t) for m in owner.modules for held in (m._parameters, m._buffers)
                        for name, t in held.items()]
-        self.result, self.pending, self.shadowed = None, None, []
+        self.pending, self.shadowed = None, []
         self.step = wr.compile(self.trace, **owner.options)
 
     def is_current(self):
@@ -142,13 +142,15 @@ class Entry:
             self.expected.append(tensor.data_ptr())
 
     def capture(self, args):
-        fn, position = self.owner.fn, [i for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
+        fn, position, form = self.owner.fn, [i for i, a in enumerate(args) if isinstance(a, torch.Tensor)], None
 
         def on_tensors(*tensors):
+            nonlocal form
             full = list(args)
             for i, t in zip(position, tensors):
                 full[i] = t
-            return fn(*full)
+            leaves, form = tree_flatten(fn(*full))
+            return leaves
 
         tensors = [args[i] for i in position]
         before = _numbers_of(self.owner.modules)
@@ -163,6 +165,7 @@ class Entry:
                 if old.get(key) != new.get(key):
                     raise Error(f"{type(module).__name__}.{key} changes in the function, from {old.get(key)} to {new.get(key)}: a "
                                 "number of Python's is fixed when the function is compiled. Keep it in a buffer, or pass it as an argument")
+        capture.outcome = Outcome(capture.graph_module, form)
         return capture
 
     def traced(self, fn, tensors):
@@ -188,8 +191,8 @@ class Entry:
     def prepare(self, args):
         """Captures before the plan is traced: the optimizers' numbers are arguments of it."""
         capture = self.capture(args)
-        for optimizer, _ in capture.steps:
-            self.slots.of(optimizer)
+        for optimizer, members in capture.steps:
+            self.slots.of(optimizer, [p for _, p in members])
         return capture
 
     def trace(self, *tensors):
@@ -198,31 +201,39 @@ class Entry:
         memory = Memory(self.slots, torch.initial_seed() & 0x7FFFFFFF)
         interpreter = Interpreter(capture, memory, 0)
         interpreter.grad_enabled = torch.is_grad_enabled()
-        found = interpreter.run(tensors[:count], tensors[count:])
-        results = []
-
-        def number(r):
-            if isinstance(r, Result):
-                results.append(r)
-                return len(results) - 1
-            return None if r is None else ("value", r)
-
-        self.result = (_map(found, number), [r.dtype for r in results])
+        results = interpreter.run(tensors[:count], tensors[count:])
         self.memories.append(memory)
         self.watch(memory)
         self.shadowed = [m for m in self.memories if m.shadows]
         self.assumed_none += [t for t in capture.assumed_none.values() if isinstance(t, torch.nn.Parameter)]
         self.kept += [(p, g) for p, g in capture.kept.values() if memory.key(g) in memory.tensors]
         self.pending = (snapshot(memory), interpreter.randoms, capture)
-        return [r.tensor for r in results]
+        return results
 
 
-def _map(what, f):
-    if isinstance(what, (list, tuple)) and not isinstance(what, Result):
-        return tuple(_map(w, f) for w in what) if isinstance(what, tuple) else [_map(w, f) for w in what]
-    if isinstance(what, dict):
-        return {k: _map(v, f) for k, v in what.items()}
-    return f(what)
+class Outcome:
+    """What a function returned: its form, and for each leaf the number of a result, or a value that is no tensor."""
+
+    def __init__(self, graph_module, form):
+        (leaves,) = [node.args[0] for node in graph_module.graph.nodes if node.op == "output"]
+        self.form, self.leaves, self.dtypes = form, [], []
+        for leaf in leaves:
+            if isinstance(leaf, torch.fx.Node):
+                meta = leaf.meta.get("val")
+                self.leaves.append((len(self.dtypes), None))
+                self.dtypes.append(meta.dtype if isinstance(meta, torch.Tensor) else None)
+            else:
+                self.leaves.append((None, leaf))
+        self.single = form.is_leaf() and bool(self.dtypes)
+
+    def of(self, arrays):
+        found = []
+        for array, dtype in zip(arrays, self.dtypes):
+            tensor = torch.from_numpy(array.numpy())
+            found.append(tensor if dtype is None or tensor.dtype == dtype else tensor.to(dtype))
+        if self.single:
+            return found[0]
+        return tree_unflatten([value if number is None else found[number] for number, value in self.leaves], self.form)
 
 
 class Compiled:
@@ -263,9 +274,10 @@ class Compiled:
         tensors = [a.detach() if a.requires_grad else a for a in args if isinstance(a, torch.Tensor)]
         shape = tuple([(t.shape, t.dtype) for t in tensors])
         self.last = entry
-        if shape not in entry.shapes:
+        outcome = entry.shapes.get(shape)
+        if outcome is None:
             return self.first(entry, shape, args, tensors)
-        return self.run(entry, tensors)
+        return self.run(entry, tensors, outcome)
 
     def on_leaves(self, args, keywords):
         """The call as one of a function of the leaves of its containers."""
@@ -306,31 +318,25 @@ class Compiled:
                 raise Error(f"{self.__name__}: sparse tensors are not supported")
         self.args = args
         self.captured = entry.prepare(args)
+        outcome = self.captured.outcome
         try:
-            result = self.run(entry, tensors)
+            result = self.run(entry, tensors, outcome)
         finally:
             self.args = self.captured = None
         if entry.pending is not None:  # int32 and int64 share a plan
             (before, randoms, capture), entry.pending = entry.pending, None
             if self.check and not randoms:
                 check_against_eager(self, args, result, before, capture, entry)
-        entry.shapes.add(shape)
+        entry.shapes[shape] = outcome
         return result
 
-    def run(self, entry, tensors):
+    def run(self, entry, tensors, outcome):
         for memory in entry.shadowed:
             memory.load_shadows()
         arrays = entry.step(*tensors, *[slot.numbers for slot in entry.slots.all])
         for memory in entry.shadowed:
             memory.store_shadows()
-        form, dtypes = entry.result
-        found = []
-        for array, dtype in zip(arrays, dtypes):
-            tensor = torch.from_numpy(array.numpy())
-            found.append(tensor if dtype is None or tensor.dtype == dtype else tensor.to(dtype))
-        if form == 0 and type(form) is int:
-            return found[0]
-        return _map(form, lambda n: n if n is None else n[1] if isinstance(n, tuple) else found[n])
+        return outcome.of(arrays)
 
     @property
     def plans(self):

@@ -99,4 +99,5 @@ def check_against_eager(compiled, args, result, before, capture, entry):
     if wrong:
         _restore(before)
         raise Error(f"{compiled.__name__}: what was compiled is not what torch computes (nothing has changed; check=False goes "
-                    "without this test): " + "; ".join(wrong[:5]))
+                    "without this test): " + "; ".join(wrong[:5]) + ". What Python makes anew at each call (random, numpy, a clock) is fixed when "
+                    "a function is compiled: pass it as an argument")

@@ -48,22 +48,29 @@ def take_along_dim(interpreter, x, index, dim):
     return wr.take_along(x, index, axis_of(dim, x.ndim))
 
 
-@op("index.Tensor")
-def index(interpreter, x, indices):
-    given = [(i, t) for i, t in enumerate(indices) if t is not None]
-    if any(t.dtype == "bool" for _, t in given):
-        raise Error("indexing by a boolean mask gives a shape that depends on values; use torch.where, or multiply by the mask")
-    axes = [a for a, _ in given]
-    if axes != list(range(axes[0], axes[0] + len(axes))):
-        raise Error("index: tensors of indices must stand side by side")
+def _flat_index(x, given):
+    """Indices into several axes of x, from (axis, tensor), as one into their product; and the axes."""
     flat, size = None, 1
     for a, t in reversed(given):
         t = wr.where(wr.lt(t, 0), t + x.shape[a], t)  # negative ones count from the end
         part = t * size if size > 1 else t
         flat = part if flat is None else flat + part
         size *= x.shape[a]
+    return flat, [a for a, _ in given]
+
+
+@op("index.Tensor")
+def index(interpreter, x, indices):
+    given = [(i, t) for i, t in enumerate(indices) if t is not None]
+    if any(t.dtype == "bool" for _, t in given):
+        raise Error("indexing by a boolean mask gives a shape that depends on values; use torch.where, or multiply by the mask")
+    axes = [a for a, _ in given]
+    if axes != list(range(axes[0], axes[0] + len(axes))):  # apart from one another: what they pick comes first
+        order = axes + [a for a in range(x.ndim) if a not in axes]
+        x, given, axes = wr.permute(x, order), [(i, t) for i, (_, t) in enumerate(given)], list(range(len(axes)))
+    flat, _ = _flat_index(x, given)
     shape = list(x.shape)
-    merged = x if len(given) == 1 else wr.reshape(x, tuple(shape[:axes[0]] + [size] + shape[axes[-1] + 1:]))
+    merged = x if len(given) == 1 else wr.reshape(x, tuple(shape[:axes[0]] + [-1] + shape[axes[-1] + 1:]))
     return wr.gather(merged, flat, axes[0])
 
 
@@ -74,35 +81,39 @@ def one_hot(interpreter, index, classes=-1):
     return wr.one_hot(index, classes, "i32")
 
 
-@op("scatter_add", "index_add")
-def scatter_add(interpreter, x, dim, index, source, alpha=1):
+def _inside(x, axis, index, f):
+    """f on that part of x which an index that is smaller on other axes reaches; the rest of x beside it."""
+    for a in range(x.ndim):
+        n, reached = x.shape[a], index.shape[a]
+        if a != axis and reached != n:
+            changed = _inside(wr.slice(x, a, 0, reached), axis, index, f)
+            return wr.concat([changed, wr.slice(x, a, reached, n)], a)
+    return f(x)
+
+
+def _as_index(source, index):
+    """What is scattered, in the index's shape; torch lets it be larger."""
+    for a in range(source.ndim):
+        source = wr.slice(source, a, 0, index.shape[a]) if source.shape[a] != index.shape[a] else source
+    return source
+
+
+@op("index_add")
+def index_add(interpreter, x, dim, index, source, alpha=1):
+    return wr.scatter_add(x, index, source if alpha == 1 else source * alpha, axis_of(dim, x.ndim))
+
+
+@op("scatter_add")
+def scatter_add(interpreter, x, dim, index, source):
     axis = axis_of(dim, x.ndim)
-    if interpreter.name.startswith("index_add"):
-        return wr.scatter_add(x, index, source if alpha == 1 else source * alpha, axis)
-    if any(index.shape[i] != x.shape[i] for i in range(x.ndim) if i != axis):
-        raise Error("scatter_add: an index that is smaller than the tensor on other axes is not supported")
+    return _inside(x, axis, index, lambda part: _scatter_add(part, axis, index, _as_index(source, index)))
+
+
+def _scatter_add(x, axis, index, source):
     placed = wr.sum(wr.one_hot(index, x.shape[axis], x.dtype) * wr.expand_dims(source, source.ndim), axis)
     order = list(range(x.ndim - 1))
     order.insert(axis, x.ndim - 1)
     return x + wr.permute(placed, order)
-
-
-@op("cumsum")
-def cumsum(interpreter, x, dim, dtype=None):
-    """As a product with a triangle of ones, in f32 or f64; so for some thousand elements at most."""
-    axis, n = axis_of(dim, x.ndim), x.shape[dim] if x.ndim else 1
-    if x.ndim == 0:
-        return x
-    if n > 2048:
-        raise Error(f"cumsum of {n} elements is not supported: 2048 at most")
-    kind = interpreter.result_dtype if interpreter.result_dtype == "f64" else "f32"
-    x = as_type(x, kind)
-    order = [i for i in range(x.ndim) if i != axis] + [axis]
-    ones = as_type(wr.le(wr.iota((n, n), 0), wr.iota((n, n), 1)), kind)
-    moved = wr.permute(x, order) if axis != x.ndim - 1 else x
-    y = wr.reshape(wr.matmul(wr.reshape(moved, (-1, n)), ones), tuple(moved.shape))
-    y = wr.permute(y, [order.index(i) for i in range(x.ndim)]) if axis != x.ndim - 1 else y
-    return as_type(y, interpreter.result_dtype)
 
 
 def _moved(x, axis, f):
@@ -169,9 +180,9 @@ def kthvalue(interpreter, x, *args, **kwargs):
     raise Error("is not supported; x.sort(dim).values.select(dim, k) is")
 
 
-@op("unique", "nonzero", "masked_select", "cumprod", "cummax", "cummin", "logcumsumexp")
-def no_order(interpreter, *args, **kwargs):
-    raise Error("is not supported: Windrow has no op that keeps a running best or product, or whose result's shape depends on values")
+@op("unique", "nonzero", "masked_select")
+def no_shape(interpreter, *args, **kwargs):
+    raise Error("its result's shape depends on values; use torch.where, or multiply by a mask")
 
 
 @op("scatter")
@@ -181,8 +192,11 @@ def scatter(interpreter, x, dim, index, source=None, value=None, reduce=None):
     if reduce is not None:
         raise Error("scatter with reduce is not supported; scatter_add is")
     axis = axis_of(dim, x.ndim)
-    if any(index.shape[i] != x.shape[i] for i in range(x.ndim) if i != axis):
-        raise Error("scatter: an index that is smaller than the tensor on other axes is not supported")
+    source = source if isinstance(source, (int, float, bool)) else _as_index(source, index)
+    return _inside(x, axis, index, lambda part: _scatter(part, axis, index, source))
+
+
+def _scatter(x, axis, index, source):
     kind = x.dtype if x.dtype in ("f32", "f64") else "f32"
     places = wr.one_hot(index, x.shape[axis], kind)
     hits = wr.sum(places, axis)
@@ -219,14 +233,16 @@ def index_put(interpreter, x, indices, value, accumulate=False):
         mask = wr.reshape(where, tuple(where.shape) + (1,) * (x.ndim - where.ndim))
         number = wr.reshape(as_type(value, x.dtype), ())
         return wr.where(broadcast(mask, tuple(x.shape)), x + number if accumulate else number, x)
-    if len(given) > 1 or axis != 0 or where.ndim != 1:
-        raise Error("writing to places by several indices is not supported; use torch.where or scatter")
-    where = wr.where(wr.lt(where, 0), where + x.shape[0], where)
-    rows = broadcast(as_type(value, x.dtype), (where.shape[0],) + tuple(x.shape)[1:])
+    if any(t.dtype == "bool" for _, t in given) or [a for a, _ in given] != list(range(len(given))):
+        raise Error("writing to places by masks beside indices, or by indices behind a whole axis, is not supported; use torch.where or scatter")
+    flat, _ = _flat_index(x, given)
+    rest = tuple(x.shape)[len(given):]
+    rows = wr.reshape(broadcast(as_type(value, x.dtype), tuple(flat.shape) + rest), (-1, *rest))
+    merged, where = wr.reshape(x, (-1, *rest)), wr.reshape(flat, (-1,))
     if accumulate:
-        return wr.scatter_add(x, where, rows, 0)
-    index = broadcast(wr.reshape(where, (where.shape[0],) + (1,) * (x.ndim - 1)), tuple(rows.shape))
-    return scatter(interpreter, x, 0, index, rows)
+        return wr.reshape(wr.scatter_add(merged, where, rows, 0), tuple(x.shape))
+    index = broadcast(wr.reshape(where, (where.shape[0],) + (1,) * len(rest)), tuple(rows.shape))
+    return wr.reshape(_scatter(merged, 0, index, rows), tuple(x.shape))
 
 
 @op("take")
@@ -272,7 +288,7 @@ def flip(interpreter, x, dims):
 @op("roll")
 def roll(interpreter, x, shifts, dims=()):
     if not dims:
-        raise Error("roll without dims is not supported")
+        return wr.reshape(roll(interpreter, wr.reshape(x, (-1,)), shifts, [0]), tuple(x.shape))
     for s, d in zip(pair(shifts, 1), pair(dims, 1)):
         axis = axis_of(d, x.ndim)
         n = x.shape[axis]
@@ -301,10 +317,9 @@ def stacked(interpreter, tensors):
 
 @op("meshgrid")
 def meshgrid(interpreter, tensors, indexing="ij"):
-    if indexing != "ij":
-        raise Error("meshgrid: indexing='ij' alone")
     n, shape = len(tensors), interpreter.result_shape
-    return tuple(wr.broadcast_to(wr.reshape(t, tuple(t.size if a == i else 1 for a in range(n))), shape) for i, t in enumerate(tensors))
+    places = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else range(n)  # the axis of each
+    return tuple(wr.broadcast_to(wr.reshape(t, tuple(t.size if a == i else 1 for a in range(n))), shape) for i, t in zip(places, tensors))
 
 
 @op("diff")

@@ -7,8 +7,8 @@ import torch
 import windrow as wr
 from windrow import Error, _core
 
-from . import (_activations, _index, _layers, _losses, _optim, _products, _random, _reduce,  # noqa: F401
-               _sequence)  # they register their ops
+from . import (_activations, _custom, _functions, _index, _layers, _losses, _optim, _pools, _products, _random, _reduce,  # noqa: F401
+               _running, _sequence)  # they register their ops
 from ._ops import as_type, broadcast, dtype_of, is_tensor, lookup
 from ._views import SEVERAL, VIEWS, parts_of
 
@@ -89,7 +89,11 @@ class Interpreter:
         self.numbers = numbers
         graph_module, rest = self.capture.graph_module, iter(tensors)
         result = None
+        self.backwards = _custom.backward_nodes(graph_module.graph)
+        later = {node for nodes in self.backwards.values() for node in nodes} | self.backwards.keys()
         for node in graph_module.graph.nodes:
+            if node in later:
+                continue
             file, line = node.meta.get("line", ("python", 0))
             if line:
                 _core._set_line(file, line)
@@ -100,7 +104,7 @@ class Interpreter:
                 elif node.op == "get_attr":
                     self.values[node] = Value(self.cell_of(getattr(graph_module, node.target), node.target))
                 elif node.op == "output":
-                    result = torch.fx.node.map_arg(node.args[0], self.output)
+                    result = [self.values[leaf].read() for leaf in node.args[0] if isinstance(leaf, torch.fx.Node)]
                 else:
                     self.values[node] = self.call(node)
             except Error as error:
@@ -122,11 +126,6 @@ class Interpreter:
     def placeholder(self, node, rest):
         value = node.meta.get("val")
         return Value(Cell(next(rest))) if isinstance(value, torch.Tensor) else value
-
-    def output(self, node):
-        value = self.values[node]
-        meta = node.meta.get("val")
-        return Result(value.read(), meta.dtype if isinstance(meta, torch.Tensor) else None)
 
     def leave_states(self):
         for parameter, gradient in self.capture.cleared():
@@ -299,13 +298,33 @@ class Interpreter:
                 total = y if total is None else total + y
             found = wr.grad(total, inputs)
             return [Value(Cell(g if create_graph else wr.stop_gradient(g))) for g in found]
+        if name.startswith("windrow.custom"):
+            return self.custom(node)
         return self.step(node)
+
+    def custom(self, node):
+        """A value with a gradient of the user's: the nodes of his backward, once for each gradient that comes in."""
+        output, inputs, incoming, gradients = node.args
+        inputs = [self.argument(x) for x in inputs]
+
+        def rule(arguments, value, g):
+            outer, self.values = self.values, {**self.values, incoming: Value(Cell(g))}
+            state, self.grad_enabled = (self.node, self.grad_enabled), True
+            try:
+                for inner in self.backwards[incoming]:
+                    self.node = inner
+                    self.values[inner] = self.call(inner)
+                return [None if d is None else self.argument(d) for d in gradients]
+            finally:
+                self.values, (self.node, self.grad_enabled) = outer, state
+
+        return Value(Cell(wr.custom_gradient(self.argument(output), inputs, rule)))
 
     def step(self, node):
         which = node.args[0]
         optimizer, members = self.capture.steps[which]
         rule = _optim.rule_of(optimizer)
-        slot = self.states.slot_of(optimizer)
+        slot = self.states.slot_of(optimizer, [p for _, p in members])
         values = [self.values[a] for a in node.args[1]]
         gradients = [self.argument(a) for a in node.args[2]]
         groups = optimizer.param_groups
@@ -326,10 +345,3 @@ class Interpreter:
                 c.tensor, c.written = wr.stop_gradient(memory[m]), True
             value.write(wr.stop_gradient(new))
         return None
-
-
-class Result:
-    """A tensor that the function returns, and the type that torch says it has."""
-
-    def __init__(self, tensor, dtype):
-        self.tensor, self.dtype = tensor, dtype

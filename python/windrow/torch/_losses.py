@@ -2,7 +2,7 @@
 import windrow as wr
 from windrow import Error
 
-from ._ops import as_type, op, scalar
+from ._ops import as_type, broadcast, op, scalar
 
 
 def reduced(x, reduction):
@@ -33,9 +33,22 @@ def huber_loss(interpreter, x, y, reduction=1, delta=1.0):
 
 @op("binary_cross_entropy_with_logits")
 def bce_logits(interpreter, x, y, weight=None, pos_weight=None, reduction=1):
+    """The gradient is torch's own formula: that of the value would cancel where the logits are far out."""
     y = as_type(y, x.dtype)
-    log = wr.softplus(-x)  # -log sigmoid(x)
-    loss = (1 - y) * x + (log if pos_weight is None else (1 + (pos_weight - 1) * y) * log)
+    balance = 1 if pos_weight is None else 1 + (pos_weight - 1) * y
+    below = wr.softplus(-x)  # -log sigmoid(x)
+    value = wr.stop_gradient((1 - y) * x + balance * below)
+
+    def rule(arguments, _, g):
+        x, y = arguments[:2]
+        if pos_weight is None:
+            return [g * (wr.sigmoid(x) - y), -g * x]
+        positive = arguments[2]
+        ours = [g * ((positive * y + 1 - y) * wr.sigmoid(x) - positive * y), g * ((positive - 1) * wr.softplus(-x) - x)]
+        return [*ours, None]
+
+    x, y = broadcast(x, tuple(value.shape)), broadcast(y, tuple(value.shape))
+    loss = wr.custom_gradient(value, [x, y] if pos_weight is None else [x, y, wr.stop_gradient(pos_weight)], rule)
     return reduced(loss if weight is None else loss * weight, reduction)
 
 
@@ -127,7 +140,8 @@ def nll_loss(interpreter, x, target, weight=None, reduction=1, ignore_index=-100
 @op("cross_entropy_loss")
 def cross_entropy(interpreter, x, target, weight=None, reduction=1, ignore_index=-100, smoothing=0.0):
     if x.ndim == 1:
-        raise Error("cross_entropy without a batch axis is not supported; unsqueeze(0) first")
+        one = cross_entropy(interpreter, wr.expand_dims(x, 0), wr.expand_dims(target, 0), weight, reduction, ignore_index, smoothing)
+        return one if reduction else wr.squeeze(one, 0)
     x = _classes_last(x)
     log_p, classes = wr.log_softmax(x, -1), x.shape[-1]
     if target.dtype in ("f32", "f64"):

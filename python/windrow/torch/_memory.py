@@ -59,8 +59,8 @@ class Memory:
             self.randoms.append(wr.Random(self.seed + len(self.randoms)))
         return self.randoms[number - 1]
 
-    def slot_of(self, optimizer):
-        return self.slots.of(optimizer)
+    def slot_of(self, optimizer, members):
+        return self.slots.of(optimizer, members)
 
     def load_shadows(self):
         self.loaded = [tensor.detach().clone() for tensor, _ in self.shadows]
@@ -76,16 +76,17 @@ class Memory:
 
 
 class Slot:
-    """One optimizer: its numbers as an argument of the plan, its moments in optimizer.state as torch has them."""
+    """One optimizer: its numbers as an argument of the plan, its moments in optimizer.state as torch has them. `parameters` are those that
+    the function gives a gradient; torch leaves the others alone."""
 
-    def __init__(self, optimizer, number):
+    def __init__(self, optimizer, number, members):
         import numpy
 
         self.optimizer, self.number = optimizer, number
         self.rule = _optim.rule_of(optimizer)
         self.numbers = numpy.zeros((len(optimizer.param_groups), len(self.rule.numbers)))
         self.state = optimizer.state
-        self.parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        self.parameters = members
         self.groups = {id(p): group for group in optimizer.param_groups for p in group["params"]}
         self.flags = self.current_flags()
         self.seen = []  # the groups' values when the numbers were read last
@@ -145,9 +146,13 @@ class Slots:
     def __init__(self):
         self.all = []
 
-    def of(self, optimizer):
+    def of(self, optimizer, members):
+        """Its slot; `members` are the parameters that have a gradient when it takes its step."""
         for slot in self.all:
             if slot.optimizer is optimizer:
+                if {id(p) for p in members} != {id(p) for p in slot.parameters}:
+                    raise Error(f"optimizer {type(optimizer).__name__}: has gradients of {len(members)} parameters in one step and of "
+                                f"{len(slot.parameters)}, or of others, in another; that is not supported: one optimizer for each set")
                 return slot
-        self.all.append(Slot(optimizer, len(self.all)))
+        self.all.append(Slot(optimizer, len(self.all), members))
         return self.all[-1]

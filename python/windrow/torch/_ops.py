@@ -300,6 +300,23 @@ def lerp(interpreter, a, b, weight):
     return a + (b - a) * weight
 
 
+@op("heaviside")
+def heaviside(interpreter, x, at_zero):
+    return wr.where(wr.eq(x, 0), as_type(at_zero, x.dtype), as_type(wr.gt(x, 0), x.dtype))
+
+
+@op("hypot")
+def hypot(interpreter, a, b):
+    return root(wr.square(a) + wr.square(b))
+
+
+@op("sinc", "special_sinc")
+def sinc(interpreter, x):
+    zero = wr.eq(x, 0)
+    angle = wr.where(zero, 1.0, x) * math.pi
+    return wr.where(zero, 1.0, wr.sin(angle) / angle)
+
+
 @op("addcmul")
 def addcmul(interpreter, x, a, b, value=1):
     return x + a * b * value

@@ -48,12 +48,35 @@ def kron(interpreter, a, b):
 @op("einsum")
 def einsum(interpreter, spec, operands, path=None):
     spec = spec.replace(" ", "")
-    if "..." in spec:
-        raise Error("einsum: '...' is not supported; name all labels")
     if "->" not in spec:
-        labels = spec.replace(",", "")
-        spec += "->" + "".join(sorted(c for c in set(labels) if labels.count(c) == 1))
+        labels = spec.replace("...", "").replace(",", "")
+        spec += "->" + "..." * ("..." in spec) + "".join(sorted(c for c in set(labels) if labels.count(c) == 1))
+    if "..." in spec:
+        spec, operands = _named_labels(spec, operands)
     return wr.einsum(spec, *operands)
+
+
+def _named_labels(spec, operands):
+    """'...' by labels that nobody uses; axes of 1 that meet others are left out of their operand."""
+    inside, out = spec.split("->")
+    free = [c for c in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" if c not in spec]
+    terms = inside.split(",")
+    counts = [x.ndim - len(t.replace("...", "")) if "..." in t else 0 for t, x in zip(terms, operands)]
+    names = free[:max(counts)]
+    sizes = [max(x.shape[t.index("...") + count - i] for t, x, count in zip(terms, operands, counts) if count >= i)
+             for i in range(len(names), 0, -1)]
+    found, kept = [], []
+    for term, x, count in zip(terms, operands, counts):
+        start, label = term.find("..."), ""
+        for i in range(count):
+            at, name = start + len(label), len(names) - count + i
+            if x.shape[at] == 1 and sizes[name] != 1:
+                x = wr.squeeze(x, at)
+            else:
+                label += names[name]
+        found.append(term.replace("...", label))
+        kept.append(x)
+    return ",".join(found) + "->" + out.replace("...", "".join(names)), kept
 
 
 @op("cosine_similarity")
@@ -97,18 +120,28 @@ def _diagonal_of_ones(rows, columns, dtype):
 
 
 @op("diagonal", "linalg_diagonal")
-def diagonal(interpreter, x, offset=0, dim1=0, dim2=1, **kwargs):
-    if offset or {axis_of(kwargs.get("dim1", dim1), x.ndim), axis_of(kwargs.get("dim2", dim2), x.ndim)} != {x.ndim - 2, x.ndim - 1}:
-        raise Error("diagonal: the main one of the last two axes alone")
-    n = min(x.shape[-2:])
-    square = wr.slice(wr.slice(x, x.ndim - 2, 0, n), x.ndim - 1, 0, n)
-    return wr.sum(square * _diagonal_of_ones(n, n, x.dtype), x.ndim - 1)
+def diagonal(interpreter, x, offset=0, dim1=None, dim2=None, **kwargs):
+    """The two axes go last, the elements of the diagonal are looked up in them as one."""
+    usual = (-2, -1) if interpreter.name.startswith("linalg") else (0, 1)
+    a, b = (axis_of(d if d is not None else u, x.ndim) for d, u in zip((dim1, dim2), usual))
+    x = wr.permute(x, [i for i in range(x.ndim) if i not in (a, b)] + [a, b])
+    rows, columns = x.shape[-2:]
+    places = [r * columns + r + offset for r in range(rows) if 0 <= r + offset < columns]
+    flat = wr.reshape(x, tuple(x.shape)[:-2] + (rows * columns,))
+    return wr.gather(flat, wr.Tensor(wr.array(places, "i32")), flat.ndim - 1)
+
+
+@op("fill_diagonal")
+def fill_diagonal(interpreter, x, value, wrap=False):
+    if x.ndim != 2 or wrap:
+        raise Error("fill_diagonal_: of matrices, without wrap, alone")
+    return wr.where(wr.eq(wr.iota(tuple(x.shape), 0), wr.iota(tuple(x.shape), 1)), wr.full((), float(value), x.dtype), x)
 
 
 @op("diag_embed", "diag")
 def diag_embed(interpreter, x, *offset, **kwargs):
+    if interpreter.name.startswith("diag.") and x.ndim == 2:
+        return diagonal(interpreter, x, *offset)
     if any(offset) or kwargs:
         raise Error("a diagonal elsewhere than in the middle of the last two axes is not supported")
-    if interpreter.name.startswith("diag.") and x.ndim == 2:
-        return diagonal(interpreter, x)
     return wr.expand_dims(x, x.ndim) * _diagonal_of_ones(x.shape[-1], x.shape[-1], x.dtype)

@@ -117,7 +117,17 @@ def vector_norm(interpreter, x, order=2, dim=None, keepdim=False, dtype=None):
         return wr.sum(wr.abs(x), axes, keepdim)
     if order == math.inf:
         return wr.max(wr.abs(x), axes, keepdim)
-    raise Error(f"a norm of order {order}: there are 1, 2 and inf")
+    if order == -math.inf:
+        return wr.min(wr.abs(x), axes, keepdim)
+    if order == 0:
+        return wr.sum(as_type(wr.ne(x, 0), x.dtype), axes, keepdim)
+    if order < 0:
+        raise Error(f"a norm of order {order} is not supported")
+    size = wr.abs(x)
+    some = wr.gt(size, 0)  # at 0 the gradient is 0, as torch has it
+    total = wr.sum(wr.where(some, wr.pow(wr.where(some, size, 1.0), float(order)), 0.0), axes, keepdim)
+    some = wr.gt(total, 0)
+    return wr.where(some, wr.pow(wr.where(some, total, 1.0), 1.0 / float(order)), total)
 
 
 @op("linalg_matrix_norm", "frobenius_norm")

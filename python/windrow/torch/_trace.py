@@ -2,6 +2,7 @@
 autograd.grad() and optimizer.step() recorded as marker ops. What tracing would get silently wrong is refused here."""
 import contextlib
 import gc
+import logging
 import os
 import sys
 import warnings
@@ -11,6 +12,8 @@ from torch._subclasses import fake_tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from windrow import Error
+
+from . import _custom
 
 _library = torch.library.Library("windrow", "DEF")
 _library.define("backward(Tensor loss, Tensor? gradient, Tensor[] leaves) -> Tensor[]")
@@ -68,7 +71,7 @@ class Capture:
         self.grads = {}  # id -> (tensor, gradient or None): what this trace has set
         self.assumed_none = {}  # parameters whose gradient was taken to be None at the start
         self.kept = {}  # id -> (parameter, its own gradient tensor)
-        self.graph_module = None
+        self.graph_module = self.outcome = None
 
     # ---- gradients
     def get_grad(self, tensor):
@@ -156,8 +159,8 @@ def _real_grad(tensor):
     return _grad_slot.__get__(tensor)
 
 
-def _optimizer_classes():
-    found, stack = [], [torch.optim.Optimizer]
+def _classes_with_steps(base):
+    found, stack = [], [base]
     while stack:
         cls = stack.pop()
         stack.extend(cls.__subclasses__())
@@ -176,6 +179,15 @@ def _refuse_call(what):
         refuse(what)
 
     return call
+
+
+def _custom_apply(cls, *args):
+    try:
+        return _custom.apply(cls, *args)
+    except Error as error:
+        if ".py:" in str(error):
+            raise
+        refuse(str(error))
 
 
 @contextlib.contextmanager
@@ -204,8 +216,7 @@ def _patched(capture):
     change(torch.Tensor, "register_hook", _refuse_call(hook))
     change(torch.autograd, "grad", capture.autograd_grad)
     change(torch.autograd, "backward", _refuse_call("torch.autograd.backward() is not supported: loss.backward()"))
-    change(function, "apply", classmethod(lambda cls, *a, **k: refuse(
-        f"autograd.Function {cls.__name__}: a custom backward is lost in a trace and is not supported")))
+    change(function, "apply", classmethod(_custom_apply))
     change(torch.distributions.Distribution, "_validate_args", False)
     change(torch.optim.Optimizer, "zero_grad", lambda o, set_to_none=True: capture.clear_grads(
         p for group in o.param_groups for p in group["params"]))
@@ -222,8 +233,11 @@ def _patched(capture):
         change(torch.Tensor, name, _value_refused(what.get(name, f"tensor.{name}()"), getattr(torch.Tensor, name)))
     for optimizer in _wrapped_optimizers():
         change_instance(optimizer)
-    for cls in _optimizer_classes():
+    for cls in _classes_with_steps(torch.optim.Optimizer):
         change(cls, "step", lambda optimizer, closure=None: capture.step(optimizer, closure))
+    for cls in _classes_with_steps(torch.optim.lr_scheduler.LRScheduler):
+        change(cls, "step", lambda scheduler, *a, **k: refuse(
+            f"{type(scheduler).__name__}.step(): a schedule is Python's and would go on only while the function is traced; call it outside"))
     try:
         yield
     finally:
@@ -251,20 +265,47 @@ def _value_refused(what, original):
     return call
 
 
+@contextlib.contextmanager
+def _quiet():
+    """torch logs and warns of what is raised anyway, or does not concern the user."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
+
+
 def trace(fn, args):
     """A Capture of fn(*args). Tensors among args become placeholders; the rest is part of the graph."""
     if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
         raise Error("autocast is not supported: Windrow computes in the parameters' own type")
     capture = Capture()
-    with _patched(capture), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _patched(capture), _quiet():
         try:
             capture.graph_module = make_fx(fn, tracing_mode="fake", pre_dispatch=True, _allow_non_fake_inputs=True)(*args)
         except (fake_tensor.DynamicOutputShapeException, fake_tensor.DataDependentOutputException, fake_tensor.UnsupportedOperatorException) as error:
             file, line = _line_of(error)
             raise Error(f"{os.path.basename(file)}:{line}: {error.args[0] if error.args else error}: what it gives depends on values, which are "
                         "not known while the step is traced") from None
+        except RuntimeError as error:
+            file, line = _line_of(error)
+            if not _raised_in(error).startswith(_TORCH):
+                raise  # the user's own
+            hint = " Give Windrow the function itself, without torch.compile." if "dynamo" in str(error) else ""
+            where = f"{os.path.basename(file)}:{line}: " if line else ""
+            raise Error(f"{where}torch says: {error}{hint}") from None
     return capture
+
+
+def _raised_in(error):
+    at = error.__traceback__
+    while at.tb_next is not None:
+        at = at.tb_next
+    return at.tb_frame.f_code.co_filename
 
 
 def _line_of(error):
