@@ -3,6 +3,7 @@
     rl.py run dqn windrow --seed 1 --append rl.jsonl      one run, one line of JSON
     rl.py all --seeds 3 --append rl.jsonl                 all of them; takes about an hour
     rl.py table rl.jsonl                                  the lines as a table
+    rl.py updates sac td3                                 updates alone, PyTorch and Windrow in turn, the best of each
 
 Programs dqn, ppo, sac and td3 (rl_programs.py) run with torch, with torch.compile and with windrow.torch; sb3_dqn, sb3_ppo, sb3_sac and
 sb3_td3 with Stable-Baselines3 (torch), windrow.sb3 and SBX (jax). Needs torch and gymnasium, stable-baselines3, sbx-rl.
@@ -37,6 +38,48 @@ def run_program(name, peer, seed, steps):
     spent = Spent()
     returns = program(compiler, seed, steps or usual, spent)
     return returns, spent.microseconds(), each * spent.updates_per_second()
+
+
+def first_update(program, steps, compiler):
+    """The update of a program and a batch of its own, once compiled; as a function that is one update."""
+    from rl_programs import Spent
+
+    class Found(Exception):
+        pass
+
+    class Catching(Spent):
+        def __call__(self, update, *batch):
+            if self.count < self.FIRST:
+                return super().__call__(update, *batch)
+            raise Found(lambda: (self.ends.append(0.0), update(*batch)))  # TD3 counts its updates
+
+    try:
+        program(compiler, 1, steps, Catching())
+    except Found as found:
+        return found.args[0]
+    raise RuntimeError("no update in so few steps")
+
+
+def updates(names, seconds):
+    """Two updates at a time, PyTorch on all cores and Windrow in turn."""
+    import torch
+    import windrow as wr
+    from rl_programs import PROGRAMS
+
+    cores = torch.get_num_threads()
+    for name in names:
+        program, steps, _ = PROGRAMS[name]
+        turns = [(cores, first_update(program, steps, lambda f: f), []), (1, first_update(program, steps, wr.torch.compile), [])]
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            for threads, update, found in turns:
+                torch.set_num_threads(threads)
+                for _ in range(4):
+                    start = time.perf_counter()
+                    update(), update()
+                    found.append((time.perf_counter() - start) / 2 * 1e6)
+        theirs, ours = (min(found) for _, _, found in turns)
+        print(f"{name}: PyTorch {theirs:.0f} us an update, Windrow {ours:.0f}: {theirs / ours:.1f}x", flush=True)
 
 
 def sb3_class(peer, algorithm):
@@ -116,7 +159,9 @@ def table(lines):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    one, every, shown = (commands.add_parser(n) for n in ("run", "all", "table"))
+    one, every, shown, alone = (commands.add_parser(n) for n in ("run", "all", "table", "updates"))
+    alone.add_argument("names", nargs="+")
+    alone.add_argument("--seconds", type=float, default=5.0, help="for each")
     one.add_argument("name")
     one.add_argument("peer", choices=("torch", "compile", "windrow", "jax"))
     one.add_argument("--seed", type=int, default=1)
@@ -129,6 +174,10 @@ def main():
     if options.command == "table":
         with open(options.file) as file:
             print(table([json.loads(line) for line in file]))
+        return
+    if options.command == "updates":
+        sys.path.insert(0, __file__.rsplit("/", 1)[0])
+        updates(options.names, options.seconds)
         return
     if options.command == "run":
         record(run(options.name, options.peer, options.seed, options.steps), options.append)

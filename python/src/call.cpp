@@ -90,6 +90,9 @@ Array converted(PyObject* object, std::size_t position) {
     return copied_array(object);
   } catch (const nb::builtin_exception& error) {
     throw nb::type_error(named(error.what()).c_str());
+  } catch (const nb::python_error& error) {  // of the array's own library
+    if (!error.matches(PyExc_TypeError)) throw;
+    throw nb::type_error(named(nb::str(error.value()).c_str()).c_str());
   } catch (const Error& error) {
     throw Error(named(error.what()));
   }

@@ -1,5 +1,6 @@
 """Steps: plans by shape, static arguments, results, errors that name the line, threads, memory."""
 import _thread
+import copy
 import gc
 import io
 import inspect
@@ -223,6 +224,14 @@ def test_states_are_pickled_and_plans_are_not():
     assert state.name == "w" and state.value().tolist() == [1.0, 2.0]
     with pytest.raises(TypeError, match="not pickled"):
         pickle.dumps(wr.compile(lambda x: x))
+
+
+def test_nets_say_how_they_are_copied():
+    net = wr.nn.Sequential(wr.nn.Dense(2, 3))
+    with pytest.raises(TypeError, match="load_state_dict"):
+        copy.deepcopy(net)
+    with pytest.raises(TypeError, match="Dense is neither pickled nor copied"):
+        pickle.dumps(net)
 
 
 def test_two_threads_wait_their_turn():

@@ -189,6 +189,11 @@ def _refuse(part):
 from ._layouts import load_torch, load_torch_state_dict, save_torch, torch_state_dict  # noqa: E402,F401  (it needs the above)
 
 
+def _no_copy(self):
+    raise TypeError(f"{type(self).__name__} is neither pickled nor copied: its States are. Make it again, and load_state_dict(net.state_dict())")
+
+
+Layer.__reduce__ = _no_copy
 _ELSEWHERE = {"linear": "Dense", "modulelist": "a list", "moduledict": "a dict", "parameter": "windrow.State"}
 
 

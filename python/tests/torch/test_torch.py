@@ -1,5 +1,6 @@
 """PyTorch programs compiled as they are: twenty steps beside torch itself, and what is refused."""
 import copy
+import threading
 
 import pytest
 import torch
@@ -320,3 +321,30 @@ def test_results_keep_their_form():
     assert [len(rows(x)), len(rows(torch.randn(5, 4))), len(rows(x))] == [3, 5, 3]
     more = wr.torch.compile(lambda i: i + 1)
     assert [more(torch.ones(2, dtype=d)).dtype for d in (torch.int64, torch.int32, torch.int64)] == [torch.int64, torch.int32, torch.int64]
+
+
+def test_several_threads_may_call_first():
+    """One traces, the others wait; meanwhile torch works as ever in threads that do not trace."""
+    model, x = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2)), torch.randn(4, 3)
+    compiled = [wr.torch.compile(model), wr.torch.compile(lambda t: model(t).sum())]
+    found, done, eager = [], threading.Event(), []
+
+    def by_itself():
+        weight = torch.ones(2, requires_grad=True)
+        while not done.is_set():
+            loss = (weight * weight).sum()
+            loss.backward()
+            eager.append(loss.item() == 2.0 and bool(weight.grad[0] == 2.0))
+            weight.grad = None
+
+    threads = [threading.Thread(target=lambda f=f: found.append(f(x))) for f in compiled * 3]
+    other = threading.Thread(target=by_itself)
+    for t in [other, *threads]:
+        t.start()
+    for t in threads:
+        t.join()
+    done.set()
+    other.join()
+    assert len(found) == 6 and eager and all(eager)
+    for y in found:
+        torch.testing.assert_close(y, model(x) if y.ndim else model(x).sum())

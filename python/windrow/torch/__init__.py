@@ -18,6 +18,7 @@ read at every call. The first call of each shape is checked against torch itself
 """
 import gc
 import inspect
+import threading
 import types
 import warnings
 
@@ -38,6 +39,7 @@ from ._views import SEVERAL, VIEWS
 __all__ = ["compile", "compile_step", "from_module", "supported_ops", "to_module"]
 
 
+_tracing = threading.RLock()  # torch traces one function at a time
 MANY_ENTRIES, MOST_ENTRIES = 9, 64  # of one function: when to say so, and how many are kept
 
 
@@ -116,7 +118,7 @@ class Entry:
 
     def __init__(self, owner, static):
         self.owner, self.static = owner, static
-        self.slots, self.memories, self.pointers, self.expected = Slots(), [], [], []
+        self.slots, self.memories, self.watched, self.pointers, self.expected = Slots(), [], {}, [], []
         self.assumed_none, self.kept = [], []
         self.shapes = {}  # and types that have a plan -> Outcome
         self.places = [(held, name, t) for m in owner.modules for held in (m._parameters, m._buffers)
@@ -138,8 +140,10 @@ class Entry:
 
     def watch(self, memory):
         for tensor, _ in memory.tensors.values():
-            self.pointers.append(tensor.data_ptr)
-            self.expected.append(tensor.data_ptr())
+            if id(tensor) not in self.watched:  # plans of other shapes have the same ones
+                self.watched[id(tensor)] = tensor
+                self.pointers.append(tensor.data_ptr)
+                self.expected.append(tensor.data_ptr())
 
     def capture(self, args):
         fn, position, form = self.owner.fn, [i for i, a in enumerate(args) if isinstance(a, torch.Tensor)], None
@@ -205,7 +209,8 @@ class Entry:
         self.memories.append(memory)
         self.watch(memory)
         self.shadowed = [m for m in self.memories if m.shadows]
-        self.assumed_none += [t for t in capture.assumed_none.values() if isinstance(t, torch.nn.Parameter)]
+        self.assumed_none += [t for t in capture.assumed_none.values()
+                              if isinstance(t, torch.nn.Parameter) and not any(t is known for known in self.assumed_none)]
         self.kept += [(p, g) for p, g in capture.kept.values() if memory.key(g) in memory.tensors]
         self.pending = (snapshot(memory), interpreter.randoms, capture)
         return results
@@ -236,6 +241,24 @@ class Outcome:
         return tree_unflatten([value if number is None else found[number] for number, value in self.leaves], self.form)
 
 
+class Known:
+    """The arguments of the last call, and what is known of such: most calls are like the one before."""
+
+    def __init__(self, entry, modules, args, outcome):
+        self.entry, self.modules, self.outcome = entry, modules, outcome
+        self.arguments = [(type(a), getattr(a, "shape", None), getattr(a, "dtype", None)) for a in args]
+        self.flags = (torch.is_grad_enabled(), [m.training for m in modules])
+
+    def fits(self, args):
+        grad, training = self.flags
+        if len(args) != len(self.arguments) or torch.is_grad_enabled() is not grad or [m.training for m in self.modules] != training:
+            return False
+        for a, (kind, shape, dtype) in zip(args, self.arguments):
+            if kind is not torch.Tensor or type(a) is not kind or a.dtype is not dtype or a.shape != shape or a.requires_grad:
+                return False
+        return True
+
+
 class Compiled:
     """What compile() gives: called as the function is."""
 
@@ -243,12 +266,21 @@ class Compiled:
         self.fn, self.modules, self.check, self.options = fn, modules, check, options
         self.entries = {}
         self.nested = {}  # for arguments in containers or by keyword: the same function of their leaves
-        self.args = self.captured = self.last = None
+        self.args = self.captured = self.last = self.known = None
         self.__name__ = options["name"]
         self.__doc__ = fn.__doc__
         self.__wrapped__ = fn
 
     def __call__(self, *args, **keywords):
+        known = self.known
+        if known is not None and not keywords and known.fits(args) and known.entry.is_current() and not known.entry.kept:
+            self.last = known.entry
+            self.refuse_gradients(known.entry)
+            return self.run(known.entry, args, known.outcome)
+        return self.call(args, keywords)
+
+    def call(self, args, keywords):
+        """Any call; the one above is for arguments that are as they were the last time."""
         static = tuple([None if isinstance(a, torch.Tensor) else a for a in args])
         if keywords or any([isinstance(a, (list, tuple, dict)) for a in static]):
             return self.on_leaves(args, keywords)
@@ -267,17 +299,24 @@ class Compiled:
             elif p.grad is not g:
                 entry = self.entry(key, static)
                 break
-        for p in entry.assumed_none:
-            if p.grad is not None:
-                raise Error(f"{self.__name__}: a parameter has a gradient from before; the function was compiled for none. Call "
-                            "optimizer.zero_grad() first, inside or outside")
+        self.refuse_gradients(entry)
         tensors = [a.detach() if a.requires_grad else a for a in args if isinstance(a, torch.Tensor)]
         shape = tuple([(t.shape, t.dtype) for t in tensors])
         self.last = entry
         outcome = entry.shapes.get(shape)
         if outcome is None:
-            return self.first(entry, shape, args, tensors)
+            with _tracing:
+                outcome = entry.shapes.get(shape)  # another thread may have been quicker
+                if outcome is None:
+                    return self.first(entry, shape, args, tensors)
+        self.known = Known(entry, self.modules, args, outcome) if all(a is None for a in static) else None
         return self.run(entry, tensors, outcome)
+
+    def refuse_gradients(self, entry):
+        for p in entry.assumed_none:
+            if p.grad is not None:
+                raise Error(f"{self.__name__}: a parameter has a gradient from before; the function was compiled for none. Call "
+                            "optimizer.zero_grad() first, inside or outside")
 
     def on_leaves(self, args, keywords):
         """The call as one of a function of the leaves of its containers."""

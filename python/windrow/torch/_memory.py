@@ -90,6 +90,7 @@ class Slot:
         self.groups = {id(p): group for group in optimizer.param_groups for p in group["params"]}
         self.flags = self.current_flags()
         self.seen = []  # the groups' values when the numbers were read last
+        self.has_tensors = False  # among them: a rate that may change in its place
         self.fresh = []  # memories that torch had not made yet
         self.counts = self.adopt_counts()
         self.read_numbers()
@@ -135,10 +136,11 @@ class Slot:
             same = values == self.seen
         except RuntimeError:  # a tensor among them, as a rate may be
             same = False
-        if same and not any(isinstance(v, torch.Tensor) for group in values for v in group):
+        if same and not self.has_tensors:
             return True
         self.read_numbers()
         self.seen = values
+        self.has_tensors = any(isinstance(v, torch.Tensor) for group in values for v in group)
         return self.flags == self.current_flags()
 
 

@@ -2,9 +2,11 @@
 autograd.grad() and optimizer.step() recorded as marker ops. What tracing would get silently wrong is refused here."""
 import contextlib
 import gc
+import inspect
 import logging
 import os
 import sys
+import threading
 import warnings
 
 import torch
@@ -181,6 +183,17 @@ def _refuse_call(what):
     return call
 
 
+def _in_this_thread(new, old):
+    """`new` for the thread that traces, `old` for all others: they may be computing with torch meanwhile."""
+    thread = threading.get_ident()
+    here = lambda: threading.get_ident() == thread  # noqa: E731
+    if isinstance(new, property):
+        return property(lambda t: new.fget(t) if here() else old.__get__(t), lambda t, value: new.fset(t, value) if here() else old.__set__(t, value))
+    if isinstance(new, classmethod):
+        return classmethod(lambda cls, *a, **k: (new if here() else old).__get__(None, cls)(*a, **k))
+    return (lambda *a, **k: (new if here() else old)(*a, **k)) if callable(new) else new
+
+
 def _custom_apply(cls, *args):
     try:
         return _custom.apply(cls, *args)
@@ -197,7 +210,7 @@ def _patched(capture):
 
     def change(owner, name, value):
         changes.append((owner, name, vars(owner).get(name, changes)))
-        setattr(owner, name, value)
+        setattr(owner, name, _in_this_thread(value, inspect.getattr_static(owner, name)))
 
     def change_instance(optimizer):
         changes.append((optimizer, "step", optimizer.step))
