@@ -308,6 +308,7 @@ def test_tensors_of_nobody_are_not_written_twice_in_silence():
 
 def test_distributions_are_traced_without_asking_for_values():
     logits, actions = torch.randn(6, 3), torch.randint(0, 3, (6,))
+    torch.distributions.Distribution.set_default_validate_args(True)  # torch.compile switches it off
     same(lambda x: torch.distributions.Categorical(logits=x).log_prob(actions), logits)
     same(lambda x: torch.distributions.Categorical(logits=x).entropy(), logits)
     same(lambda x: torch.distributions.Normal(x, x.exp()).log_prob(x + 1), logits)

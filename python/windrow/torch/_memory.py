@@ -138,10 +138,12 @@ class Slot:
             same = False
         if same and not self.has_tensors:
             return True
+        if self.flags != self.current_flags():
+            return False
         self.read_numbers()
         self.seen = values
         self.has_tensors = any(isinstance(v, torch.Tensor) for group in values for v in group)
-        return self.flags == self.current_flags()
+        return True
 
 
 class Slots:
