@@ -43,6 +43,13 @@ rules::Program opened(const Options& o, const std::vector<std::string>& streamed
   return program;
 }
 
+/// The program with its data, to be run; what looks like a mistake is said.
+rules::Program opened_to_run(const Options& o) {
+  rules::Program program = opened(o);
+  for (const std::string& note : program.notes()) fmt::print(stderr, "note: {}\n", note);
+  return program;
+}
+
 rules::SolveOptions solve_options(const Options& o) {
   rules::SolveOptions options;
   if (!o.semantics.empty()) {
@@ -149,7 +156,7 @@ int run(const Options& o) {
   std::vector<Output> outputs;
   for (const std::string& each : o.write) outputs.push_back({"--write", name_and_file("--write", each).second});
   try_outputs(outputs);
-  const rules::Program program = opened(o);
+  const rules::Program program = opened_to_run(o);
   const rules::SolveOptions options = solve_options(o);
   rules::SolveFacts facts;
   const std::vector<rules::Answers> all = program.run(options, o.profile ? &facts : nullptr);
@@ -170,19 +177,19 @@ int run(const Options& o) {
 }
 
 int query(const Options& o) {
-  fmt::print("{}", text_of(opened(o).query(o.text, solve_options(o)), o.format));
+  fmt::print("{}", text_of(opened_to_run(o).query(o.text, solve_options(o)), o.format));
   return 0;
 }
 
 int explain(const Options& o) {
-  fmt::print("{}", opened(o).explain(o.text, solve_options(o)));
+  fmt::print("{}", opened_to_run(o).explain(o.text, solve_options(o)));
   return 0;
 }
 
 int train(const Options& o) {
   check_outputs({{"--save", o.save}, {"--out", o.profile_out}}, {{"the program", o.file}});
   if (o.profile || !o.profile_out.empty()) profile_all_steps(true);
-  rules::Program program = opened(o);
+  rules::Program program = opened_to_run(o);
   rules::TrainOptions options;
   options.semantics = solve_options(o).semantics;
   options.steps = o.steps;
@@ -208,7 +215,7 @@ int train(const Options& o) {
 }
 
 int check(const Options& o) {
-  const rules::Program program = opened(o);
+  const rules::Program program = opened_to_run(o);
   fmt::print("{}: {} relations and tensors, {} semantics: no mistakes found\n", o.file, program.names().size(),
              rules::to_string(program.semantics()));
   return 0;

@@ -114,6 +114,10 @@ TEST(RulesLanguage, UnknownNames) {
   expect_refused("Parent(A, B).\nQ(x) :- Parnet(x, y).",
                  "p.wr:2:9: unknown relation or tensor 'Parnet'; did you mean 'Parent'?");
   expect_refused("Q(x) :- Zebra(x).", "p.wr:1:9: unknown relation or tensor 'Zebra'");
+  expect_refused("domain D = 3.\ntensor X[D] input.\nY[i] = sigmod(X[i]).",
+                 "p.wr:3:8: unknown function 'sigmod'; did you mean 'sigmoid'?");
+  expect_refused("domain D = 3.\ntensor Y[D].\nY[i] = sigmod(i).",
+                 "p.wr:3:8: unknown relation, tensor or function 'sigmod'; did you mean 'sigmoid'?");
   expect_refused("domain Person = {Ann, Bob}.\nrel P(Person).\nP(Anna).",
                  "p.wr:3:3: unknown constant Anna in domain Person; did you mean Ann?");
   expect_refused("domain N = 5.\nrel P(N).\nP(5).", "p.wr:3:3: unknown constant 5 in domain N, which is 0 to 4");
@@ -121,6 +125,32 @@ TEST(RulesLanguage, UnknownNames) {
   expect_refused("@semantics prodct.",
                  "p.wr:1:1: unknown semantics 'prodct'; there are boolean, product, godel, lukasiewicz, sum, maxprod, "
                  "minplus, ltn");
+}
+
+TEST(RulesLanguage, OptionsOfMinimize) {
+  const std::string program = "domain D = 3.\ntensor X[D] learn.\nLoss = X[i].\n";
+  expect_refused(program + "@minimize Loss(steps=ten).", "p.wr:4:16: steps=ten: expected a number");
+  expect_refused(program + "@minimize Loss(rate=1).",
+                 "p.wr:4:16: unknown option 'rate'; there are lr, steps, decay and optimiser");
+  expect_refused(program + "@minimize Loss(optimiser=adma).",
+                 "p.wr:4:16: unknown optimiser 'adma'; there are adam, adamw, sgd and rmsprop");
+  EXPECT_EQ(refused(program + "@minimize Loss(lr=0.1, steps=5, decay=0.01, optimiser=rmsprop)."), "no error");
+}
+
+TEST(RulesLanguage, NotesOnWhatIsProbablyAMistake) {
+  const auto notes = [](const std::string& text) { return Program::parse(text, "p.wr").notes(); };
+  using Notes = std::vector<std::string>;
+  EXPECT_EQ(notes("Parent(Ann, Bob).\nAnc(X, y) :- Parent(X, y).\n?- Anc(x, y)."),
+            (Notes{"p.wr:2:21: no fact and no data have the constant X; a variable begins with a small letter"}));
+  EXPECT_EQ(notes("Parent(Ann, Bob).\n?- Parent(Ann, Bod)."),
+            (Notes{"p.wr:2:16: no fact and no data have the constant Bod; a variable begins with a small letter"}));
+  EXPECT_EQ(notes("domain V.\nrel E(V, V) input.\n?- E(A, y)."),
+            (Notes{"p.wr:2:1: E is an input, and no data are given for it"}));
+  EXPECT_EQ(notes("Parent(Ann, Bob).\nRank(x, High) :- Parent(x, Bob).\n?- Rank(x, High)."), Notes{});
+  EXPECT_EQ(notes("domain D = {A, B}.\nrel P(D).\nP(A).\n?- P(B)."), Notes{});
+  Program program = Program::parse("domain V.\nrel E(V, V) input.\n?- E(A, y).", "p.wr");
+  program.add("E", {{"A", "B"}});
+  EXPECT_EQ(program.notes(), Notes{});
 }
 
 TEST(RulesLanguage, DomainMismatch) {

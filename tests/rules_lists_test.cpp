@@ -127,10 +127,11 @@ TEST(RulesLists, LongBodiesByTheirFacts) {  // as tensors this would take 128^4 
 TEST(RulesLists, NegationsAndDenseHeads) {
   for (const char* rules :
        {"H(a, b) :- E(a, b), not F(a, b).", "H(a, b) :- E(a, b), not P(a).", "H(a, b) :- E(a, c), P(b).",
-        "H(a, b) :- E(a, b); F(a, b).", "H(a, b) :- P(a), P(b), not E(a, b).",
+        "H(a, b) :- E(a, c), F(c, b) @ltn.", "H(a, b) :- E(a, b); F(a, b).", "H(a, b) :- P(a), P(b), not E(a, b).",
         "H(a, b) :- E(a, b), exists(c: F(b, c), P(c)).", "H(a, b) :- E(a, b), count(c: F(a, c)) >= 2."})
     for (Semantics s : {Semantics::product, Semantics::lukasiewicz, Semantics::minplus}) {
-      if (s == Semantics::minplus && std::string(rules).find("not") != std::string::npos) continue;
+      const auto has = [&](const char* part) { return std::string(rules).find(part) != std::string::npos; };
+      if (s == Semantics::minplus && (has("not") || has("@ltn"))) continue;
       EXPECT_TRUE(allclose(given(rules, Kept::list, s).array("H", in(s)),
                            given(rules, Kept::tensor, s).array("H", in(s)), 1e-12, 1e-12))
           << rules << " in " << to_string(s);

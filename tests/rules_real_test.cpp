@@ -423,6 +423,41 @@ TEST(RulesReal, ExplainsWhatANegationOnlyMakesDoubtful) {
   EXPECT_EQ(program.explain("H(A)", in(Semantics::boolean)), "H(A) does not hold: no rule derives it\n");
 }
 
+TEST(RulesReal, WeightsAreTruthValues) {
+  const auto weighted = [](const std::string& text, Semantics s) {
+    return error_of([&] { static_cast<void>(Program::parse(text, "p.wr").query("Q(x)", in(s))); });
+  };
+  const std::string fact = "P(A).\n1.5 :: Q(A).", rule = "P(A).\n-0.1 :: Q(x) :- P(x).";
+  EXPECT_EQ(weighted(fact, Semantics::product),
+            "p.wr:2:1: a weight of 1.5; in product semantics weights are from 0 to 1");
+  EXPECT_EQ(weighted(rule, Semantics::godel), "p.wr:2:1: a weight of -0.1; in godel semantics weights are from 0 to 1");
+  EXPECT_EQ(weighted(fact, Semantics::minplus), "no error");
+  EXPECT_EQ(weighted(rule, Semantics::sum), "no error");
+  Program table = Program::parse("domain V.\nrel Q(V) input.\n", "p.wr");
+  table.add("Q", {{"A"}, {"B"}}, {0.5, 2});
+  EXPECT_EQ(error_of([&] { static_cast<void>(table.query("Q(x)", in(Semantics::product))); }),
+            "rows of Q: row 2: a weight of 2; in product semantics weights are from 0 to 1");
+}
+
+TEST(RulesReal, ExplainsTheWayThatHasTheValue) {  // the direct road is there first, the way round it is cheaper
+  const std::string roads =
+      "4 :: Road(A, B). 1 :: Road(A, C). 2 :: Road(C, B). 1 :: Road(B, A).\n"
+      "Path(x, y) :- Road(x, y).\nPath(x, z) :- Path(x, y), Road(y, z).\n";
+  EXPECT_EQ(Program::parse(roads).explain("Path(A, B)", in(Semantics::minplus)),
+            "3  Path(A, B)\n"
+            "  by Path(x, z) :- Path(x, y), Road(y, z).   line 3, y = C\n"
+            "  1  Path(A, C)\n"
+            "    by Path(x, y) :- Road(x, y).   line 2\n"
+            "    1  Road(A, C)   fact, line 1\n"
+            "  2  Road(C, B)   fact, line 1\n");
+  // A circle of equal values is not its own witness.
+  EXPECT_EQ(Program::parse("E(A, B). E(B, A).\nT(x, y) :- T(x, z), T(z, y).\nT(x, y) :- E(x, y).\n")
+                .explain("T(A, B)", in(Semantics::godel)),
+            "1  T(A, B)\n"
+            "  by T(x, y) :- E(x, y).   line 3\n"
+            "  1  E(A, B)   fact, line 1\n");
+}
+
 TEST(RulesReal, ExplainsTheCheapestWay) {
   const Program program = Program::parse(
       "@semantics minplus.\n4 :: E(A, B). 3 :: E(B, D). 1 :: E(A, C). 5 :: E(C, D).\nT(x, z) :- E(x, y), E(y, z).\n");

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Recursive rules beside clingo, nemo and pyDatalog: the same graphs, one after the other, best of some runs.
 
-usage: rules.py WINDROW [--seconds S] [--markdown FILE]     (make bench-rules installs the peers)
+usage: rules.py WINDROW [--seconds S] [--largest N] [--rules NAME...] [--markdown FILE]     (make bench-rules installs the peers)
        rules.py WINDROW --examples                          times examples/rules instead
 Windrow's time is that of its whole process, from reading the file to the count of tuples, less that of a process which only
 says its version; a peer's is that of reading and solving, without starting Python. A peer that takes longer than the limit at one size is left out at larger ones."""
@@ -15,6 +15,7 @@ import time
 
 RULES = {
     "closure": ("T(x, y) :- E(x, y).\nT(x, z) :- T(x, y), E(y, z).\n", "t(X,Y) :- e(X,Y). t(X,Z) :- t(X,Y), e(Y,Z)."),
+    "ancestor": ("T(x, y) :- E(x, y).\nT(x, z) :- E(x, y), T(y, z).\n", "t(X,Y) :- e(X,Y). t(X,Z) :- e(X,Y), t(Y,Z)."),
     "same generation": ("T(x, y) :- E(p, x), E(p, y), x != y.\nT(x, y) :- E(a, x), T(a, b), E(b, y).\n",
                         "t(X,Y) :- e(P,X), e(P,Y), X != Y. t(X,Y) :- e(A,X), t(A,B), e(B,Y)."),
 }
@@ -35,6 +36,7 @@ def scattered(n):
 
 CASES = [("closure", "chain", chain, n) for n in (100, 1000, 3000, 10000)] + \
         [("closure", "random graph", scattered, n) for n in (100, 1000, 3000, 10000)] + \
+        [("ancestor", "tree", tree, n) for n in (100, 1000, 10000)] + \
         [("same generation", "tree", tree, n) for n in (100, 1000, 4000)]
 
 
@@ -123,6 +125,7 @@ def main():
     parser.add_argument("windrow")
     parser.add_argument("--seconds", type=float, default=20, help="a peer's limit")
     parser.add_argument("--largest", type=int, help="leave out larger graphs")
+    parser.add_argument("--rules", nargs="+", choices=list(RULES), help="these alone")
     parser.add_argument("--markdown", help="write the table there")
     parser.add_argument("--examples", action="store_true", help="time examples/rules instead")
     options = parser.parse_args()
@@ -135,7 +138,7 @@ def main():
     lines = ["| rules | graph | tuples | windrow ms | " + " | ".join(f"{p} ms" for p in peers) + " |",
              "|---|---|---|---|" + "---|" * len(peers)]
     for name, graph, make, n in CASES:
-        if options.largest and n > options.largest:
+        if (options.largest and n > options.largest) or (options.rules and name not in options.rules):
             continue
         edges = make(n)
         best, tuples = min(windrow(options.windrow, RULES[name], edges, 600) for _ in range(5 if n <= 1000 else 1))

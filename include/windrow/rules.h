@@ -128,6 +128,9 @@ class Program {
   std::map<std::string, Array> gradient(const std::string& loss, const std::vector<std::string>& by,
                                         const SolveOptions& options = {}) const;
 
+  /// What the program may mean and probably does not: inputs without data, constants that nothing gives (a variable
+  /// with a capital). `kin.wr:3:14: ...`
+  std::vector<std::string> notes() const;
   /// Names of the relations and tensors that are declared or used.
   std::vector<std::string> names() const;
   /// The semantics that is used where nothing else is said.

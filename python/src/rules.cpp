@@ -189,6 +189,8 @@ void bind_learning(nb::class_<Program>& program) {
           "steps"_a = 0, "lr"_a = 0.0, "semantics"_a = nb::none(), "progress"_a = nb::none(), "every"_a = 100,
           "Minimises what @minimize names. progress(step, loss) is called after every so many steps; False ends it.")
       .def("learned", &Program::learned, "Rules with the weights and choices they have learned, as text.")
+      .def("notes", &Program::notes,
+           "What the program may mean and probably does not: inputs without data, constants that nothing gives.")
       .def("parameters", &Program::parameters, "What is learned, once it was traced, trained or loaded.")
       .def("states", &Program::parameters)
       .def("save", &Program::save, "path"_a)

@@ -240,30 +240,46 @@ class Checker {
         if (s.name == "load" || (s.name == "minimize" && s.head.name != "constraints"))
           resolve(s.head.name, s.head.place);
         if (s.name == "semantics" && !semantics_called(s.semantics)) unknown_semantics(s);
+        if (s.name == "minimize") check_options(s);
         break;
       default:
         break;
     }
     if (s.kind == Statement::Kind::rule && !s.semantics.empty() && !semantics_called(s.semantics)) unknown_semantics(s);
   }
+  void check_options(const Statement& s) const {
+    for (const Option& o : s.options) {
+      if (o.name == "optimiser") {
+        if (o.value != "adam" && o.value != "adamw" && o.value != "sgd" && o.value != "rmsprop")
+          fail(o.place, fmt::format("unknown optimiser '{}'; there are adam, adamw, sgd and rmsprop", o.value));
+      } else if (o.name != "lr" && o.name != "steps" && o.name != "decay") {
+        fail(o.place, fmt::format("unknown option '{}'; there are lr, steps, decay and optimiser", o.name));
+      } else if (!as_number(o.value)) {
+        fail(o.place, fmt::format("{}={}: expected a number", o.name, o.value));
+      }
+    }
+  }
   [[noreturn]] void unknown_semantics(const Statement& s) const {
     fail(s.place, fmt::format("unknown semantics '{}'; there are {}", s.semantics, semantics_names()));
   }
-  int resolve(const std::string& name, Place place) const {
+  /// `called`: it could also have been meant as a function.
+  int resolve(const std::string& name, Place place, bool called = false) const {
     if (const int id = out_.id(name); id >= 0) return id;
     std::vector<std::string> names;
     for (const Predicate& p : out_.predicates) names.push_back(p.name);
+    if (called)
+      for (std::string_view function : function_names()) names.emplace_back(function);
     const std::string near = nearest(name, names);
-    fail(place,
-         fmt::format("unknown relation or tensor '{}'{}", name, near.empty() ? "" : "; did you mean '" + near + "'?"));
+    fail(place, fmt::format("unknown relation{} tensor{} '{}'{}", called ? "," : " or", called ? " or function" : "",
+                            name, near.empty() ? "" : "; did you mean '" + near + "'?"));
   }
-  void use(const Atom& a) {
+  void use(const Atom& a, bool in_expression = false) {
     int id = -1;
     if (a.choice) {
       id = out_.id("?" + a.name);
       if (id < 0) id = add_predicate("?" + a.name, false, a.terms.size(), a.place);
     } else {
-      id = resolve(a.name, a.place);
+      id = resolve(a.name, a.place, in_expression && !a.tensor);
     }
     same_shape(a, id);
     std::size_t i = 0;
@@ -272,7 +288,7 @@ class Checker {
         use_variable(t.text);
         continue;
       }
-      use(t, slot(id, i), id);
+      use(t, slot(id, i));
       ++i;
     }
   }
@@ -281,7 +297,7 @@ class Checker {
     if (fresh) found->second = slots_.add(1, {});
     return found->second;
   }
-  void use(const Term& t, int s, int id) {
+  void use(const Term& t, int s) {
     switch (t.kind) {
       case Term::Kind::variable: {
         const int v = use_variable(t.text);
@@ -298,7 +314,6 @@ class Checker {
       default:
         break;
     }
-    static_cast<void>(id);
   }
   void use(const Formula& f) {
     if (f.kind == Formula::Kind::atom) use(f.atom);
@@ -317,7 +332,7 @@ class Checker {
     if (right && !left) slots_.add_compared(use_variable(f.right.text), f.left.text, f.left.place, f.compare);
   }
   void use(const Expr& e) {
-    if (e.kind == Expr::Kind::reference) use(e.atom);
+    if (e.kind == Expr::Kind::reference) use(e.atom, true);
     if (e.kind == Expr::Kind::index) use_variable(e.name);
     for (const std::string& v : e.variables) use_variable(v);
     for (const Expr& part : e.parts) use(part);

@@ -41,50 +41,77 @@ class Explainer {
     return tuple;
   }
 
+  /// One way to derive a tuple.
+  struct Witness {
+    const CoreRule* rule = nullptr;
+    std::vector<Value> values;  // of the rule's variables
+    std::vector<int> of_head;   // the variables that the tuple gives
+    double strength = 0;
+  };
+  using Allowed = std::function<bool(const CoreAtom& atom, const std::vector<Value>& values)>;
+
   void show(int predicate, const std::vector<Value>& tuple, int depth) {
-    std::string what = name(predicate, tuple);
-    if (worth_.of) what = fmt::format("{:.6g}  ", worth_.of(predicate, tuple)) + what;
-    const int rank = solver_.rank(predicate, tuple.data());
+    const std::string own = name(predicate, tuple);
+    const double value = worth_.of ? worth_.of(predicate, tuple) : 1;
+    const std::string what = worth_.of ? fmt::format("{:.6g}  {}", value, own) : own;
     if (depth > kDeepest || text_.size() > kMostBytes) {
       line(depth, what + "   ... (the rest is left out)");
       return;
     }
+    const int rank = solver_.rank(predicate, tuple.data());
     if (rank == 0) {
-      line(depth, what + "   fact" + fact_line(predicate, tuple));
-      return;
+      const Statement* fact = fact_of(predicate, tuple);
+      const bool better_by_rule = fact != nullptr && worth_.is_of_one() && fact->weighted && fact->weight != value;
+      if (!better_by_rule) {
+        line(depth, what + "   fact" + (fact != nullptr ? fmt::format(", line {}", fact->place.line) : ""));
+        return;
+      }
     }
-    if (!seen_.insert(what).second) {
+    if (!seen_.insert(own).second) {
       line(depth, what + "   as above");
       return;
     }
-    for (const CoreRule& rule : core_.rules)
-      if (rule.head.predicate == predicate && show_by(rule, what, tuple, rank, depth)) return;
     line(depth, what);
+    above_.insert(own);
+    const Witness witness = best_witness(predicate, tuple, rank);
+    if (witness.rule != nullptr) show_parts(witness, depth + 1);
+    above_.erase(own);
   }
-  std::string fact_line(int predicate, const std::vector<Value>& tuple) const {
-    const Predicate& p = program_.predicates[static_cast<std::size_t>(predicate)];
-    for (const Statement& s : program_.syntax.statements) {
-      if (s.kind != Statement::Kind::fact || s.head.name != p.name) continue;
-      bool same = true;
-      for (std::size_t i = 0; i < tuple.size(); ++i)
-        same = same && program_.domains[static_cast<std::size_t>(p.domains[i])].find(s.head.terms[i].text) ==
-                           static_cast<std::int64_t>(tuple[i]);
-      if (same) return fmt::format(", line {}", s.place.line);
-    }
-    return "";
+
+  Witness best_witness(int predicate, const std::vector<Value>& tuple, int rank) const {
+    Witness best;
+    const auto look = [&](const Allowed& allowed) {
+      for (const CoreRule& rule : core_.rules) {
+        if (rule.head.predicate == predicate) find(rule, tuple, allowed, best);
+        if (best.rule != nullptr && !worth_.of) return;
+      }
+    };
+    // What stands above, this one included, leans on it. Where that leaves nothing, and where values are of all
+    // witnesses together, one that was there earlier than what it proves: then the tree cannot lean on itself either.
+    if (worth_.is_of_one())
+      look([&](const CoreAtom& a, const std::vector<Value>& values) {
+        return !above_.contains(name(a.predicate, instance(a, values)));
+      });
+    if (best.rule == nullptr)
+      look([&](const CoreAtom& a, const std::vector<Value>& values) {
+        return solver_.rank(a.predicate, instance(a, values).data()) < rank;
+      });
+    return best;
   }
-  bool show_by(const CoreRule& rule, const std::string& what, const std::vector<Value>& tuple, int rank, int depth) {
+
+  /// The best of a rule's witnesses and the one before; the first of equals stays.
+  void find(const CoreRule& rule, const std::vector<Value>& tuple, const Allowed& allowed, Witness& best) const {
     std::vector<Value> given;
     std::vector<int> variables;
     for (std::size_t i = 0; i < tuple.size(); ++i) {
       const CoreTerm& t = rule.head.terms[i];
       if (t.constant) {
-        if (static_cast<Value>(t.index) != tuple[i]) return false;
+        if (static_cast<Value>(t.index) != tuple[i]) return;
         continue;
       }
       const auto before = std::find(variables.begin(), variables.end(), t.index);
       if (before != variables.end()) {
-        if (given[static_cast<std::size_t>(before - variables.begin())] != tuple[i]) return false;
+        if (given[static_cast<std::size_t>(before - variables.begin())] != tuple[i]) return;
         continue;
       }
       given.push_back(tuple[i]);
@@ -94,66 +121,67 @@ class Explainer {
     for (const CoreAtom& a : rule.body) inputs.body.push_back(&solver_.relation(a.predicate));
     for (const CoreAtom& a : rule.negated) inputs.negated.push_back(&solver_.relation(a.predicate));
     Join join(rule, program_.domains, inputs, -1, given, variables, true);
-    std::vector<Value> witness;
-    double best = 0;
     int tried = 0;
     join.each([&](const std::vector<Value>& values) {
-      // A witness was there earlier than what it proves; otherwise the tree could lean on itself.
       for (const CoreAtom& a : rule.body)
-        if (solver_.rank(a.predicate, instance(a, values).data()) >= rank) return true;
-      if (!worth_.of) {
-        witness = values;
-        return false;
-      }
-      const double value = strength(rule, values);
-      if (witness.empty() || value > best) witness = values, best = value;  // the first of equals stays
-      return ++tried < kMostTried;
+        if (!allowed(a, values)) return true;
+      const double value = worth_.of ? strength(rule, values) : 1;
+      if (best.rule == nullptr || value > best.strength) best = {&rule, values, variables, value};
+      return worth_.of && ++tried < kMostTried;
     });
-    if (witness.empty() && !rule.domains.empty()) return false;
-    if (rule.domains.empty() && !ground_holds(rule, rank)) return false;
-    line(depth, what);
-    line(depth + 1, "by " + described(rule, witness, variables));
-    for (const CoreAtom& a : rule.body) {
-      if (core_.predicates[static_cast<std::size_t>(a.predicate)].hidden)
-        line(depth + 1, "the count holds");
-      else
-        show(a.predicate, instance(a, witness), depth + 1);
-    }
-    for (const CoreAtom& a : rule.negated) {
-      if (core_.predicates[static_cast<std::size_t>(a.predicate)].hidden)
-        line(depth + 1, "nothing speaks against it");
-      else
-        line(depth + 1, "not " + name(a.predicate, instance(a, witness)));
-    }
-    for (const CoreAtom& a : rule.doubted) {
-      if (core_.predicates[static_cast<std::size_t>(a.predicate)].hidden)
-        line(depth + 1, "as far as nothing speaks against it");
-      else
-        line(depth + 1, fmt::format("{:.6g}  not {}", 1 - worth_.of(a.predicate, instance(a, witness)),
-                                    name(a.predicate, instance(a, witness))));
-    }
-    return true;
   }
-  /// How good a witness is: as its weakest part, or by its costs together.
+
+  /// How good a witness is: by its costs, its product, or its weakest part.
   double strength(const CoreRule& rule, const std::vector<Value>& values) const {
-    double weakest = 1, costs = 0;
-    for (const CoreAtom& a : rule.body) {
-      if (core_.predicates[static_cast<std::size_t>(a.predicate)].hidden) continue;
-      const double value = worth_.of(a.predicate, instance(a, values));
-      weakest = std::min(weakest, value);
-      costs += value;
-    }
+    const Statement& s = program_.syntax.statements[static_cast<std::size_t>(rule.statement)];
+    std::vector<double> parts;
+    if (s.weighted) parts.push_back(s.weight);
+    for (const CoreAtom& a : rule.body)
+      if (!is_hidden(a)) parts.push_back(worth_.of(a.predicate, instance(a, values)));
     for (const CoreAtom& a : rule.doubted)
-      if (!core_.predicates[static_cast<std::size_t>(a.predicate)].hidden)
-        weakest = std::min(weakest, 1 - worth_.of(a.predicate, instance(a, values)));
-    return worth_.costs ? -costs : weakest;
+      if (!is_hidden(a)) parts.push_back(1 - worth_.of(a.predicate, instance(a, values)));
+    double costs = 0, product = 1, weakest = 1;
+    for (double p : parts) {
+      costs += p;
+      product *= p;
+      weakest = std::min(weakest, p);
+    }
+    if (worth_.semantics == Semantics::minplus) return -costs;
+    return worth_.semantics == Semantics::maxprod ? product : weakest;
   }
-  bool ground_holds(const CoreRule& rule, int rank) const {
-    return std::all_of(rule.body.begin(), rule.body.end(), [&](const CoreAtom& a) {
-      const std::vector<Value> tuple = instance(a, {});
-      const int r = solver_.rank(a.predicate, tuple.data());
-      return r >= 0 && r < rank;
-    });
+
+  bool is_hidden(const CoreAtom& a) const { return core_.predicates[static_cast<std::size_t>(a.predicate)].hidden; }
+  void show_parts(const Witness& witness, int depth) {
+    const CoreRule& rule = *witness.rule;
+    line(depth, "by " + described(rule, witness.values, witness.of_head));
+    for (const CoreAtom& a : rule.body) {
+      if (is_hidden(a))
+        line(depth, "the count holds");
+      else
+        show(a.predicate, instance(a, witness.values), depth);
+    }
+    for (const CoreAtom& a : rule.negated)
+      line(depth, is_hidden(a) ? "nothing speaks against it" : "not " + name(a.predicate, instance(a, witness.values)));
+    for (const CoreAtom& a : rule.doubted) {
+      const std::vector<Value> tuple = instance(a, witness.values);
+      line(depth, is_hidden(a)
+                      ? "as far as nothing speaks against it"
+                      : fmt::format("{:.6g}  not {}", 1 - worth_.of(a.predicate, tuple), name(a.predicate, tuple)));
+    }
+  }
+
+  /// The fact of the text that says so; nullptr if it came with the data.
+  const Statement* fact_of(int predicate, const std::vector<Value>& tuple) const {
+    const Predicate& p = program_.predicates[static_cast<std::size_t>(predicate)];
+    for (const Statement& s : program_.syntax.statements) {
+      if (s.kind != Statement::Kind::fact || s.head.name != p.name) continue;
+      bool same = true;
+      for (std::size_t i = 0; i < tuple.size(); ++i)
+        same = same && program_.domains[static_cast<std::size_t>(p.domains[i])].find(s.head.terms[i].text) ==
+                           static_cast<std::int64_t>(tuple[i]);
+      if (same) return &s;
+    }
+    return nullptr;
   }
   std::string described(const CoreRule& rule, const std::vector<Value>& witness,
                         const std::vector<int>& of_head) const {
@@ -174,7 +202,7 @@ class Explainer {
   const CoreProgram& core_;
   Solver& solver_;
   const Worth& worth_;
-  std::set<std::string> seen_;
+  std::set<std::string> seen_, above_;  // what was shown; what stands above
   std::string text_;
 };
 

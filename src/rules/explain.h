@@ -11,7 +11,11 @@ namespace wr::rules {
 /// What tuples are worth in real-valued semantics.
 struct Worth {
   std::function<double(int predicate, const std::vector<Value>& tuple)> of;
-  bool costs = false;  // less is better, and they add up
+  Semantics semantics = Semantics::boolean;
+  /// True where a value is that of one witness, the best: it can be shown.
+  bool is_of_one() const {
+    return semantics == Semantics::godel || semantics == Semantics::maxprod || semantics == Semantics::minplus;
+  }
 };
 
 /// The tree for one tuple. The solver has run with ranks kept. With values, a tuple's best witness is shown, and the

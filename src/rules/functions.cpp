@@ -42,6 +42,12 @@ constexpr std::array<std::string_view, 8> kSemantics{"boolean", "product", "gode
 
 }  // namespace
 
+std::vector<std::string_view> function_names() {
+  std::vector<std::string_view> names;
+  for (const Function& f : kFunctions) names.push_back(f.name);
+  return names;
+}
+
 const Function* find_function(std::string_view name) {
   const auto* found =
       std::find_if(kFunctions.begin(), kFunctions.end(), [&](const Function& f) { return f.name == name; });

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "windrow/rules.h"
 
@@ -17,6 +18,7 @@ struct Function {
 
 /// nullptr if there is none.
 const Function* find_function(std::string_view name);
+std::vector<std::string_view> function_names();
 /// "boolean, product, ..."
 std::string semantics_names();
 /// The candidate nearest to a name that is none of them, or "" if none is near: for "did you mean".

@@ -1,7 +1,6 @@
 // Learning: what @minimize names is traced once with its gradients and the optimiser, and run until it is done.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <chrono>
 #include <cmath>
 
@@ -44,7 +43,7 @@ Tracer tracer_for(const Program::Inside& inside, const std::map<std::string, Ten
   return tracer;
 }
 
-Tensor constraints_of(Tracer& tracer, DType dtype) {
+Tensor constraints_of(Tracer& tracer) {
   Tensor total;
   double weights = 0;
   const auto& statements = tracer.program().syntax.statements;
@@ -61,39 +60,26 @@ Tensor constraints_of(Tracer& tracer, DType dtype) {
     weights += s.weight;
   }
   if (total.empty()) throw Error(fmt::format("{}: there are no constraints", tracer.program().syntax.name));
-  static_cast<void>(dtype);
   return total * (1 / weights);
 }
 
-double option(const Statement& s, const std::string& name, double otherwise, const std::string& file) {
+/// The checker has seen that it is a number.
+double option(const Statement& s, const std::string& name, double otherwise) {
   for (const Option& o : s.options)
-    if (o.name == name) {
-      double value = 0;
-      const auto result = std::from_chars(o.value.data(), o.value.data() + o.value.size(), value);
-      if (result.ec != std::errc() || result.ptr != o.value.data() + o.value.size())
-        fail_at(file, o.place, fmt::format("{}={}: expected a number", o.name, o.value));
-      return value;
-    }
+    if (o.name == name) return std::stod(o.value);
   return otherwise;
 }
 
-void check_options(const Statement& s, const std::string& file) {
-  for (const Option& o : s.options)
-    if (o.name != "lr" && o.name != "steps" && o.name != "decay" && o.name != "optimiser")
-      fail_at(file, o.place, fmt::format("unknown option '{}'; there are lr, steps, decay and optimiser", o.name));
-}
-
-std::unique_ptr<optim::Optimiser> optimiser_for(const Statement& s, double lr, double decay, const std::string& file) {
+std::unique_ptr<optim::Optimiser> optimiser_for(const Statement& s, double lr) {
+  const double decay = option(s, "decay", 0);
   std::string name = "adam";
-  Place place;
   for (const Option& o : s.options)
-    if (o.name == "optimiser") name = o.value, place = o.place;
-  if (name == "adam") return std::make_unique<optim::Adam>(optim::Adam::Options{.lr = lr, .weight_decay = decay});
+    if (o.name == "optimiser") name = o.value;
   if (name == "adamw") return std::make_unique<optim::AdamW>(optim::Adam::Options{.lr = lr, .weight_decay = decay});
   if (name == "sgd") return std::make_unique<optim::Sgd>(optim::Sgd::Options{.lr = lr, .weight_decay = decay});
   if (name == "rmsprop")
     return std::make_unique<optim::RmsProp>(optim::RmsProp::Options{.lr = lr, .weight_decay = decay});
-  fail_at(file, place, fmt::format("unknown optimiser '{}'; there are adam, adamw, sgd and rmsprop", name));
+  return std::make_unique<optim::Adam>(optim::Adam::Options{.lr = lr, .weight_decay = decay});
 }
 
 }  // namespace
@@ -107,7 +93,7 @@ Tensor Program::trace(const std::string& name, const std::map<std::string, Tenso
 
 Tensor Program::trace_constraints(const std::map<std::string, Tensor>& inputs, const TraceOptions& options) {
   Tracer tracer = tracer_for(*inside_, inputs, options);
-  return constraints_of(tracer, options.dtype);
+  return constraints_of(tracer);
 }
 
 std::vector<State> Program::parameters() const {
@@ -124,10 +110,9 @@ TrainReport Program::train(const TrainOptions& options) {
     throw Error(fmt::format("{}: nothing says what to minimise; add @minimize Loss(lr=0.01, steps=1000).",
                             inside_->syntax.name));
   const std::string& file = inside_->syntax.name;
-  check_options(*goal, file);
-  const int steps = options.steps > 0 ? options.steps : static_cast<int>(option(*goal, "steps", 1000, file));
-  const double lr = options.lr > 0 ? options.lr : option(*goal, "lr", 0.01, file);
-  const auto optimiser = optimiser_for(*goal, lr, option(*goal, "decay", 0, file), file);
+  const int steps = options.steps > 0 ? options.steps : static_cast<int>(option(*goal, "steps", 1000));
+  const double lr = options.lr > 0 ? options.lr : option(*goal, "lr", 0.01);
+  const auto optimiser = optimiser_for(*goal, lr);
   TrainReport report;
   const auto start = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };

@@ -98,7 +98,8 @@ double Lists::cells(int predicate) const {
 bool Lists::may_be_listed(int predicate) const {
   const Predicate& p = program_.predicates[static_cast<std::size_t>(predicate)];
   if (dense_.contains(predicate) || p.learn || p.name.starts_with('?') || data_.arrays.contains(p.name)) return false;
-  if (p.tensor && p.defined) return false;
+  // Where values are costs, what a tensor lacks costs nothing: it is not false.
+  if (p.tensor && (p.defined || semantics_ == Semantics::minplus)) return false;
   if (cells(predicate) < kFewCells || cells(predicate) > 9e18) return false;
   double facts = 0;
   if (const auto found = data_.tables.find(p.name); found != data_.tables.end())

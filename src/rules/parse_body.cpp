@@ -252,6 +252,11 @@ Expr BodyParser::primary() {
   }
   if (peek().kind != Kind::name) expected("a number, a tensor, a variable, a function or '('");
   if (is("(", 1) && find_function(peek().text)) return call(e);
+  if (is("(", 1) && (is("(", 3) || is("[", 3))) {  // only functions have more than names in their brackets
+    const std::string near = nearest(peek().text, function_names());
+    fail(e.place, fmt::format("unknown function '{}'{}", peek().text.substr(0, 40),
+                              near.empty() ? "" : "; did you mean '" + near + "'?"));
+  }
   if (is("(", 1) || is("[", 1) || !is_variable(peek().text)) {
     e.kind = Expr::Kind::reference;
     e.atom = atom();

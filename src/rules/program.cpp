@@ -241,7 +241,7 @@ std::string Program::explain(std::string_view atom, const SolveOptions& options)
   RealSolver real(checked, inside_->data, inside_->parameters, semantics, options);
   Worth worth;
   worth.of = [&](int p, const std::vector<Value>& t) { return real.value_at(p, t); };
-  worth.costs = semantics == Semantics::minplus;
+  worth.semantics = semantics;
   if (derived) return explain_tuple(checked, core, solver, predicate, tuple, worth);
   const double value = worth.of(predicate, tuple);
   if (value == Logic(semantics, DType::f64).falsehood()) return no_rule;

@@ -256,6 +256,35 @@ Answers solve_real(const Checked& program, const Data& data, Parameters& paramet
 // x = F(x, p) and a loss L(x, p): with a = dL/dx + (dF/dx)^T a, found by iterating like x itself, the gradient is
 // dL/dp + (dF/dp)^T a. Components that were solved later lean on earlier ones, so they are undone first.
 
+/// Arguments: adjoints and values of all recursive predicates, values of what is asked for. Results: gradients by the
+/// values.
+Step RealSolver::adjoint_step(int loss, const std::vector<int>& members, const std::vector<int>& asked,
+                              const std::vector<Spec>& specs) {
+  const std::size_t n = members.size();
+  return compile(
+      [&](const std::vector<Tensor>& in) {
+        Tracer t(program_, data_, parameters_, settings_, lists());
+        for (std::size_t i = 0; i < asked.size(); ++i) t.give(asked[i], in[2 * n + i]);
+        const auto give_all = [&] {
+          for (std::size_t i = 0; i < n; ++i) t.give(members[i], in[n + i]);
+        };
+        give_all();
+        Tensor total = sum(t.dense(loss));
+        std::size_t at = 0;
+        for (int c : fixpoints_) {
+          std::vector<Tensor> now;
+          const std::size_t count = program_.components[static_cast<std::size_t>(c)].size();
+          for (std::size_t i = 0; i < count; ++i) now.push_back(in[n + at + i]);
+          give_all();
+          const std::vector<Tensor> after = t.next(c, now);
+          for (std::size_t i = 0; i < count; ++i) total = total + sum(after[i] * in[at + i]);
+          at += count;
+        }
+        return grad(total, {in.begin() + static_cast<std::ptrdiff_t>(n), in.end()}, allow_unused);
+      },
+      specs);
+}
+
 std::map<std::string, Array> RealSolver::gradient(int loss, const std::vector<std::string>& by) {
   std::vector<int> members, asked;
   std::vector<Spec> specs;
@@ -283,28 +312,7 @@ std::map<std::string, Array> RealSolver::gradient(int loss, const std::vector<st
   for (Array& v : values) arguments.push_back(std::move(v));
   for (const Array& a : arguments) specs.push_back({DType::f64, a.shape()});
   const std::size_t n = members.size();
-  Step step = compile(
-      [&](const std::vector<Tensor>& in) {
-        Tracer t(program_, data_, parameters_, settings_, lists());
-        for (std::size_t i = 0; i < asked.size(); ++i) t.give(asked[i], in[2 * n + i]);
-        const auto give_all = [&] {
-          for (std::size_t i = 0; i < n; ++i) t.give(members[i], in[n + i]);
-        };
-        give_all();
-        Tensor total = sum(t.dense(loss));
-        std::size_t at = 0;
-        for (int c : fixpoints_) {
-          std::vector<Tensor> now;
-          const std::size_t count = program_.components[static_cast<std::size_t>(c)].size();
-          for (std::size_t i = 0; i < count; ++i) now.push_back(in[n + at + i]);
-          give_all();
-          const std::vector<Tensor> after = t.next(c, now);
-          for (std::size_t i = 0; i < count; ++i) total = total + sum(after[i] * in[at + i]);
-          at += count;
-        }
-        return grad(total, {in.begin() + static_cast<std::ptrdiff_t>(n), in.end()}, allow_unused);
-      },
-      specs);
+  Step step = adjoint_step(loss, members, asked, specs);
   std::map<std::string, Array> gradients;
   for (int i = 1;; ++i) {
     std::vector<const Array*> list;

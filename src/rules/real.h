@@ -11,6 +11,7 @@
 #include "rules/rows.h"
 #include "rules/trace.h"
 #include "windrow/rules.h"
+#include "windrow/step.h"
 
 namespace wr::rules {
 
@@ -40,6 +41,8 @@ class RealSolver {
   void prepare(const std::vector<int>& wanted);
   void solve_fixpoint(int component);
   Tracer tracer();
+  Step adjoint_step(int loss, const std::vector<int>& members, const std::vector<int>& asked,
+                    const std::vector<Spec>& specs);
   const std::shared_ptr<const Lists>& lists();
   std::vector<Array> run(const std::function<std::vector<Tensor>(Tracer&)>& trace);
 

@@ -68,6 +68,7 @@ void Tracer::each_fact(int id, const std::function<void(const Value* tuple, doub
   for (const Statement& s : program_.syntax.statements) {
     if (s.kind != Statement::Kind::fact || s.head.name != p.name) continue;
     for (std::size_t i = 0; i < tuple.size(); ++i) see(i, s.head.terms[i].text);
+    if (s.weighted && !is_truth_value(s.weight)) fail(s.place, wrong_weight(s.weight));
     fn(tuple.data(), s.weighted ? s.weight : truth);
   }
   const auto found = data_.tables.find(p.name);
@@ -75,8 +76,27 @@ void Tracer::each_fact(int id, const std::function<void(const Value* tuple, doub
   for (const Table& table : found->second)
     for (std::size_t r = 0; r < table.rows.size(); ++r) {
       for (std::size_t i = 0; i < tuple.size(); ++i) see(i, table.rows[r][i]);
+      if (!table.weights.empty() && !p.tensor && !is_truth_value(table.weights[r]))
+        throw Error(fmt::format("{}: row {}: {}", table.origin, r + 1, wrong_weight(table.weights[r])));
       fn(tuple.data(), table.weights.empty() ? truth : table.weights[r]);
     }
+}
+
+bool Tracer::is_truth_value(double weight) const {
+  switch (settings_.semantics) {
+    case Semantics::product:
+    case Semantics::godel:
+    case Semantics::lukasiewicz:
+    case Semantics::ltn:
+      return weight >= 0 && weight <= 1;
+    default:
+      return !std::isnan(weight);
+  }
+}
+
+std::string Tracer::wrong_weight(double weight) const {
+  return fmt::format("a weight of {:g}; in {} semantics weights are from 0 to 1", weight,
+                     to_string(settings_.semantics));
 }
 
 double Tracer::falsehood_of(int id) const {
@@ -183,7 +203,7 @@ void Tracer::trace_component(int component) {
     if (is_virtual(component)) {
       trace_virtual(component);
     } else if (find_sequence(component, sequence)) {
-      trace_sequence(component, sequence);
+      trace_sequence(sequence);
     } else {
       values_[members[0]] = computed(members[0]);
     }
@@ -255,6 +275,7 @@ BodyValue Tracer::rule_value(int statement) {
     if (t.kind == Term::Kind::variable && std::find(out.begin(), out.end(), t.text) == out.end()) out.push_back(t.text);
   BodyValue value = within_memory([&] { return conjunction_value(s.body, out, meaning, ""); });
   Piece& piece = value.piece;
+  if (s.weighted && !is_truth_value(s.weight)) fail(s.place, wrong_weight(s.weight));
   if (s.weighted) piece = meaning.weighted(piece, full({}, s.weight, dtype()));
   if (s.learned_weight) {
     const Tensor w = parameter(weight_name(s), {}, 0);
@@ -267,7 +288,9 @@ BodyValue Tracer::rule_value(int statement) {
 /// A body over the variables of `out`, all others quantified; those that lists have make the joint.
 BodyValue Tracer::conjunction_value(const Formula& body, const std::vector<Axis>& out, const Logic& logic,
                                     const std::string& implication) {
-  std::optional<Joint> joint = joint_of(body);
+  // In a rule of another semantics what stands in no list need not be false.
+  std::optional<Joint> joint;
+  if (logic.semantics() == settings_.semantics) joint = joint_of(body);
   if (joint && joint->count == 0) {
     Joint none;
     for (const Axis& a : out)

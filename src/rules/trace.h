@@ -89,6 +89,8 @@ class Tracer {
   void each_fact(int predicate, const std::function<void(const Value* tuple, double weight)>& fn) const;
   void add_fact(int predicate, double weight, double& value) const;
   double falsehood_of(int predicate) const;
+  bool is_truth_value(double weight) const;
+  std::string wrong_weight(double weight) const;
   Array base_array(int predicate) const;
   const State& parameter(const std::string& name, const Shape& shape, double scale);
 
@@ -149,10 +151,11 @@ class Tracer {
   // recursion along an index
   bool find_sequence(int component, Sequence& out) const;
   bool fits_sequence(int component, const std::vector<int>& axes, Sequence& out) const;
-  void trace_sequence(int component, const Sequence& sequence);
+  void trace_sequence(const Sequence& sequence);
   Tensor sequence_step(int predicate, const Sequence& sequence, std::int64_t step);
   bool is_virtual(int component) const;
   bool in_component(const Atom& a, int component) const;
+  std::vector<int> virtual_order(int component) const;
   void trace_virtual(int component);
 
   const Checked& program_;

@@ -31,6 +31,20 @@ std::vector<Axis> named(const std::vector<Axis>& axes) {
   return list;
 }
 
+/// P(x, x): where both are the same.
+Piece diagonal(const Piece& piece) {
+  std::vector<Axis> distinct;
+  for (const Axis& x : piece.axes)
+    if (std::find(distinct.begin(), distinct.end(), x) == distinct.end()) distinct.push_back(x);
+  if (distinct.size() == piece.axes.size()) return piece;
+  std::string spec;
+  for (const Axis& x : piece.axes)
+    spec += static_cast<char>('a' + (std::find(distinct.begin(), distinct.end(), x) - distinct.begin()));
+  spec += "->";
+  for (std::size_t i = 0; i < distinct.size(); ++i) spec += static_cast<char>('a' + i);
+  return {einsum(spec, {piece.tensor}), distinct};
+}
+
 }  // namespace
 
 void Tracer::conjuncts(const Formula& f, const Logic& logic, const std::string& implication,
@@ -291,17 +305,7 @@ Piece Tracer::indexed(Piece piece, const Atom& a, double outside) {
     }
     ++axis;
   }
-  // P(x, x): the diagonal.
-  std::vector<Axis> distinct;
-  for (const Axis& x : piece.axes)
-    if (std::find(distinct.begin(), distinct.end(), x) == distinct.end()) distinct.push_back(x);
-  if (distinct.size() == piece.axes.size()) return collapsed(piece);
-  std::string spec;
-  for (const Axis& x : piece.axes)
-    spec += static_cast<char>('a' + (std::find(distinct.begin(), distinct.end(), x) - distinct.begin()));
-  spec += "->";
-  for (std::size_t i = 0; i < distinct.size(); ++i) spec += static_cast<char>('a' + i);
-  return collapsed({einsum(spec, {piece.tensor}), distinct});
+  return collapsed(diagonal(piece));
 }
 
 }  // namespace wr::rules

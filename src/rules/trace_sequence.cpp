@@ -8,6 +8,15 @@
 #include "windrow/error.h"
 
 namespace wr::rules {
+namespace {
+
+const Term* virtual_term(const Atom& a) {
+  for (const Term& t : a.terms)
+    if (t.virtual_index) return &t;
+  return nullptr;
+}
+
+}  // namespace
 
 bool Tracer::in_component(const Atom& a, int component) const {
   return !a.choice && program_.component_of[static_cast<std::size_t>(program_.id(a.name))] == component;
@@ -102,12 +111,11 @@ Tensor Tracer::sequence_step(int id, const Sequence& sequence, std::int64_t step
   return total.empty() ? start : is_given(id) ? start + total : total;
 }
 
-void Tracer::trace_sequence(int component, const Sequence& sequence) {
+void Tracer::trace_sequence(const Sequence& sequence) {
   for (const auto& [id, axis] : sequence.axis) {
     slices_[id] = {};
     slice_axis_[id] = axis;
   }
-  static_cast<void>(component);
   for (std::int64_t step = 0; step < sequence.steps; ++step)
     for (int id : sequence.order) {
       const Tensor slice = sequence_step(id, sequence, step);
@@ -129,31 +137,8 @@ bool Tracer::is_virtual(int component) const {
   return false;
 }
 
-void Tracer::trace_virtual(int component) {
-  const auto& members = program_.components[static_cast<std::size_t>(component)];
-  const auto virtual_term = [](const Atom& a) -> const Term* {
-    for (const Term& t : a.terms)
-      if (t.virtual_index) return &t;
-    return nullptr;
-  };
-  // How many steps: as many as the index has values where it stands without its star.
-  std::int64_t steps = 0;
-  for (std::size_t i = 0; i < program_.syntax.statements.size(); ++i) {
-    const Statement& s = program_.syntax.statements[i];
-    if (s.kind != Statement::Kind::equation || !in_component(s.head, component)) continue;
-    if (const Term* t = virtual_term(s.head)) steps = std::max(steps, domain(program_.variables[i].at(t->text)).size);
-  }
-  if (steps == 0) steps = settings_.iterations;
-  if (steps == 0)
-    throw Error(fmt::format(
-        "{}: {} goes on along a virtual index: use it without its star somewhere, or say how many iterations "
-        "to trace",
-        program_.syntax.name, predicate(members[0]).name));
-  for (int m : members) {
-    const Tensor start = added_up(m, -1, [&](const Statement& s) { return virtual_term(s.head) == nullptr; });
-    values_[m] = start.empty() ? base(m) : start;
-  }
-  // What is of this step, X[*t], in an order in which each finds what it needs of it.
+/// What is of this step, X[*t], in an order in which each finds what it needs of it.
+std::vector<int> Tracer::virtual_order(int component) const {
   std::vector<int> order;
   std::map<int, int> state;
   std::function<void(int)> visit = [&](int id) {
@@ -172,7 +157,30 @@ void Tracer::trace_virtual(int component) {
     state[id] = 2;
     order.push_back(id);
   };
-  for (int m : members) visit(m);
+  for (int m : program_.components[static_cast<std::size_t>(component)]) visit(m);
+  return order;
+}
+
+void Tracer::trace_virtual(int component) {
+  const auto& members = program_.components[static_cast<std::size_t>(component)];
+  // How many steps: as many as the index has values where it stands without its star.
+  std::int64_t steps = 0;
+  for (std::size_t i = 0; i < program_.syntax.statements.size(); ++i) {
+    const Statement& s = program_.syntax.statements[i];
+    if (s.kind != Statement::Kind::equation || !in_component(s.head, component)) continue;
+    if (const Term* t = virtual_term(s.head)) steps = std::max(steps, domain(program_.variables[i].at(t->text)).size);
+  }
+  if (steps == 0) steps = settings_.iterations;
+  if (steps == 0)
+    throw Error(fmt::format(
+        "{}: {} goes on along a virtual index: use it without its star somewhere, or say how many iterations "
+        "to trace",
+        program_.syntax.name, predicate(members[0]).name));
+  for (int m : members) {
+    const Tensor start = added_up(m, -1, [&](const Statement& s) { return virtual_term(s.head) == nullptr; });
+    values_[m] = start.empty() ? base(m) : start;
+  }
+  const std::vector<int> order = virtual_order(component);
   for (std::int64_t step = 0; step < steps; ++step) {
     std::map<int, Tensor> after;
     for (int now : {0, 1})  // first what is of this step, then what is of the next, X[*t+1]

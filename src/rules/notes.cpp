@@ -1,0 +1,77 @@
+// What a program may mean and probably does not: inputs without data, and constants that nothing gives, such as a
+// variable that was written with a capital.
+#include <fmt/format.h>
+
+#include <set>
+
+#include "rules/inside.h"
+
+namespace wr::rules {
+namespace {
+
+struct Use {
+  int domain;
+  std::string text;
+  Place place;
+};
+
+bool is_constant(const Term& t) { return t.kind == Term::Kind::constant || t.kind == Term::Kind::number; }
+
+/// Constants of bodies and queries, in domains that nobody has declared constant by constant.
+std::vector<Use> asked_for(const Checked& program) {
+  std::vector<Use> uses;
+  for (const Statement& s : program.syntax.statements)
+    for_each_atom(s.body, false, [&](const Atom& a, bool) {
+      const int id = program.id(a.name);
+      if (id < 0 || a.choice) return;
+      for (std::size_t i = 0; i < a.terms.size(); ++i) {
+        const int d = program.predicates[static_cast<std::size_t>(id)].domains[i];
+        const Domain& domain = program.domains[static_cast<std::size_t>(d)];
+        const bool listed = domain.numbers || (domain.place.line > 0 && !domain.open);
+        if (a.terms[i].kind == Term::Kind::constant && !listed) uses.push_back({d, a.terms[i].text, a.terms[i].place});
+      }
+    });
+  return uses;
+}
+
+}  // namespace
+
+std::vector<std::string> Program::notes() const {
+  const Checked& program = inside_->checked;
+  const Data& data = inside_->data;
+  std::vector<std::string> notes;
+  const auto note = [&](Place place, const std::string& text) {
+    notes.push_back(fmt::format("{}:{}:{}: {}", program.syntax.name, place.line, place.column, text));
+  };
+  std::set<std::string> with_facts;
+  std::set<std::pair<int, std::string>> given;
+  for (const Statement& s : program.syntax.statements) {
+    if (s.kind != Statement::Kind::fact && s.kind != Statement::Kind::rule) continue;
+    with_facts.insert(s.head.name);
+    const Predicate& p = program.predicates[static_cast<std::size_t>(program.id(s.head.name))];
+    for (std::size_t i = 0; i < s.head.terms.size(); ++i)
+      if (is_constant(s.head.terms[i])) given.insert({p.domains[i], s.head.terms[i].text});
+  }
+  for (const Predicate& p : program.predicates)
+    if (p.input && !with_facts.contains(p.name) && !data.tables.contains(p.name) && !data.arrays.contains(p.name))
+      note(p.place, fmt::format("{} is an input, and no data are given for it", p.name));
+  if (!notes.empty()) return notes;  // without data nothing can be said of constants
+  std::vector<Use> uses = asked_for(program);
+  std::erase_if(uses, [&](const Use& u) { return given.contains({u.domain, u.text}); });
+  if (uses.empty()) return notes;
+  for (const auto& [name, tables] : data.tables) {
+    const int id = program.id(name);
+    if (id < 0) continue;
+    const auto& domains = program.predicates[static_cast<std::size_t>(id)].domains;
+    for (const Table& table : tables)
+      for (const auto& row : table.rows)
+        for (std::size_t i = 0; i < row.size() && i < domains.size(); ++i)
+          std::erase_if(uses, [&](const Use& u) { return u.domain == domains[i] && u.text == row[i]; });
+  }
+  for (const Use& u : uses)
+    note(u.place, fmt::format("no fact and no data have the constant {}; a variable begins with a small letter",
+                              quoted_constant(u.text)));
+  return notes;
+}
+
+}  // namespace wr::rules
