@@ -21,6 +21,12 @@ def test_doctor_says_what_it_found():
     assert "machine" in out and "SIMD" in out
 
 
+def test_doctor_does_not_mind_who_stops_reading():
+    program = subprocess.Popen([sys.executable, "-m", "windrow", "doctor"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    program.stdout.close()
+    assert program.stderr.read() == b"" and program.wait() == 0
+
+
 def test_every_function_has_a_signature_and_help():
     undocumented = [n for n in dir(wr) if callable(getattr(wr, n)) and not n.startswith("_") and not getattr(wr, n).__doc__]
     assert not undocumented

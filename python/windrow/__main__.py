@@ -1,4 +1,5 @@
 """python -m windrow doctor: what was detected on this machine."""
+import os
 import sys
 
 import windrow
@@ -17,4 +18,10 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        status = main(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # | head: nobody reads on, and Python would complain once more when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    sys.exit(status)
