@@ -160,8 +160,11 @@ class AutomatonRun {
   enum class Stage { update, search, again, end };
   Stage next_stage() const;
   AutomatonProgress progress(Stage stage, double rate) const;
+  AutomatonTask::Batch look_batch();
   PolishExam::Slopes slopes();
-  void polish();
+  enum class Adopt { best, exact };  // of what a search finds
+  void polish(Adopt adopt);
+  bool is_record(double error) const;
   CheckpointStates states() const;
 
   AutomatonSettings settings_;

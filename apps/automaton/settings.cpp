@@ -178,6 +178,7 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
   if (task == "checkerboard") {
     s.updates = 2000;
     s.attempt = 450;
+    s.finish = 2;
     s.lr = 0.1;
   }
   if (grows_picture(task)) {  // all gates nearly hard from the first to the last update
@@ -192,7 +193,10 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
     s.finish = 6;
     s.tries = 5000;
   }
-  if (task == "pattern") s.seed = 2;  // with AVX-512 the built-in lizard grows without a second attempt
+  if (task == "pattern") {
+    s.hard = 0.5;
+    s.attempt = 1500;
+  }
   if (task == "life") {
     s.pass = 8;
     s.noise = 0.5;

@@ -1,0 +1,46 @@
+// Automata that learn until their hard circuit is exact: small pictures and boards in the unit tests, the tasks of the
+// program with their own settings (minutes each) in suite AutomatonLong, which `make test-long` runs.
+#include "apps/automaton/automaton.h"
+
+#include <gtest/gtest.h>
+
+namespace wr::apps {
+namespace {
+
+/// What the run's own looks say, said again by the circuit on bits.
+void expect_exact(const AutomatonSettings& settings) {
+  AutomatonRun run(settings, 1, {.lanes = 1});
+  EXPECT_EQ(run.train({}), Outcome::exact) << settings.task << ", seed " << settings.seed;
+  const AutomatonRun::Look look = run.look(4);
+  EXPECT_EQ(look.wrong, 0);
+  EXPECT_GT(look.cells, 0);
+}
+
+class AutomatonLearning : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(AutomatonLearning, GrowsASmallPictureExactly) {
+  AutomatonSettings s = automaton_recipe("pattern");
+  s.seed = GetParam();
+  s.height = s.width = 8;
+  s.steps = 5;
+  s.channels = 16;
+  s.update_gates = "64x4,32,16";
+  expect_exact(s);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, AutomatonLearning, testing::Values(1, 2, 3));
+
+class AutomatonLong : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(AutomatonLong, EveryTaskBecomesExact) {
+  for (const std::string& task : automaton_tasks()) {
+    AutomatonSettings s = automaton_recipe(task);
+    s.seed = GetParam();
+    expect_exact(s);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, AutomatonLong, testing::Values(1, 2));
+
+}  // namespace
+}  // namespace wr::apps
