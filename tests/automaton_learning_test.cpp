@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <memory>
+#include <string>
+
 namespace wr::apps {
 namespace {
 
@@ -29,6 +33,18 @@ TEST_P(AutomatonLearning, GrowsASmallPictureExactly) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, AutomatonLearning, testing::Values(1, 2, 3));
+
+#ifdef WINDROW_PROGRAM
+TEST(AutomatonProgram, SeedsThatTimeWasNotEnoughForAreNotCounted) {
+  const std::string command = WINDROW_PROGRAM
+      " train checkerboard --height 6 --width 6 --steps 3 --channels 2 --kernels 2 --update-gates 8,4,2 --seeds 3 "
+      "--seconds 0.001 --threads 1 --json";
+  const std::unique_ptr<FILE, int (*)(FILE*)> output(popen(command.c_str(), "r"), pclose);
+  std::string said;
+  for (int c = std::fgetc(output.get()); c != EOF; c = std::fgetc(output.get())) said += static_cast<char>(c);
+  EXPECT_TRUE(said.ends_with("{\"seeds\":0,\"exact\":0}\n")) << said;
+}
+#endif
 
 class AutomatonLong : public testing::TestWithParam<std::uint64_t> {};
 
