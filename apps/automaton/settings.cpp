@@ -193,10 +193,6 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
     s.finish = 6;
     s.tries = 5000;
   }
-  if (task == "pattern") {
-    s.hard = 0.5;
-    s.attempt = 1500;
-  }
   if (task == "life") {
     s.pass = 8;
     s.noise = 0.5;
