@@ -268,6 +268,8 @@ _HARMLESS = ("gaussian_nll_loss", "_detect_is_causal_mask")
 def _value_refused(what, original):
     def call(tensor, *args, **kwargs):
         frame = sys._getframe(1)
+        while frame.f_code.co_filename == __file__:
+            frame = frame.f_back
         if what == "if tensor" and frame.f_code.co_name in _HARMLESS and frame.f_code.co_filename.startswith(_TORCH):
             return False
         if isinstance(tensor, torch._subclasses.FakeTensor) or tensor.requires_grad or user_line()[0] == "python":
