@@ -79,7 +79,7 @@ def print_rules(relations, v, w, two, one, count=5):
         print(f"  {weight:6.2f} :: {text}")
 
 
-# pykeen's ComplEx as it comes, with one negative sample a link; and with what was best of four settings tried on Kinships:
+# pykeen's ComplEx as it comes, with one negative sample a link; and with what was best of three settings tried on Kinships:
 # all tails at once, their cross entropy, smaller numbers to begin with, a larger rate, no regulariser.
 PEERS = {
     "as it comes": dict(loop="slcwa", batch=512, lr=0.01, model={}),
