@@ -336,8 +336,7 @@ Prepared sac(int threads, std::int64_t batch, std::int64_t width) {
         for_critics.minimize(critic_loss, critic_parameters);
         for_actor.minimize(actor_loss, actor.parameters());
         for (int i = 0; i < 2; ++i) {
-          const auto from = critics[static_cast<std::size_t>(i)].parameters(),
-                     to = targets[static_cast<std::size_t>(i)].parameters();
+          const auto from = critics[i].parameters(), to = targets[i].parameters();
           for (std::size_t k = 0; k < to.size(); ++k) to[k].assign(0.995 * Tensor(to[k]) + 0.005 * Tensor(from[k]));
         }
         return std::pair(critic_loss, actor_loss);

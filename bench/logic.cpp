@@ -112,7 +112,7 @@ class PlainRollout {
       loss += d * d;
       g[j] = 2 * d;
     }
-    for (int t = steps - 1; t >= 0; --t) g = step_back(grids[static_cast<std::size_t>(t)], std::move(g));
+    for (int t = steps - 1; t >= 0; --t) g = step_back(grids[t], std::move(g));
     return loss;
   }
 

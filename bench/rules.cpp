@@ -28,7 +28,7 @@ double joined(Semantics semantics, const std::vector<double>& p, std::int64_t n,
   double sum = 0, doubt = 1, most = 0, least = std::numeric_limits<double>::infinity(), weakest = 0, clipped = 0,
          squares = 0;
   for (std::int64_t y = 0; y < n; ++y) {
-    const double a = p[static_cast<std::size_t>(x * n + y)], b = p[static_cast<std::size_t>(y * n + z)];
+    const double a = p[x * n + y], b = p[y * n + z];
     const double kept = (a * (1 - 1e-4) + 1e-4) * (b * (1 - 1e-4) + 1e-4);
     sum += a * b;
     doubt *= 1 - a * b;
@@ -62,7 +62,7 @@ std::string check_join(Semantics semantics, std::int64_t n, Step& step, const st
   const auto got = step.output(0).astype(DType::f64).to_vector<double>();
   for (std::int64_t x = 0; x < n; x += std::max<std::int64_t>(1, n / 10))
     for (std::int64_t z = 0; z < n; ++z) {
-      const double wanted = joined(semantics, p, n, x, z), is = got[static_cast<std::size_t>(x * n + z)];
+      const double wanted = joined(semantics, p, n, x, z), is = got[x * n + z];
       if (!(std::abs(is - wanted) <= 1e-4 * std::max(wanted, 0.01)))
         return fmt::format("({}, {}) is {:.9g}, plain loops have {:.9g}", x, z, is, wanted);
     }

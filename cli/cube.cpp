@@ -229,7 +229,7 @@ int train(CubeOptions o) {
 std::vector<std::int32_t> sampled_states(std::int64_t each) {
   const auto& distance = cube_distances();
   std::array<std::vector<std::int32_t>, kDistances> by;
-  for (std::int32_t s = 0; s < PocketCube::kStates; ++s) by[distance[static_cast<std::size_t>(s)]].push_back(s);
+  for (std::int32_t s = 0; s < PocketCube::kStates; ++s) by[distance[s]].push_back(s);
   Rng rng(1);
   std::vector<std::int32_t> list;
   for (auto& states : by) {

@@ -100,10 +100,7 @@ TEST(AttentionOp, BlocksThatAreNotFullAndScoresFarApart) {
     const auto got = test::run_once([](const List& in) { return all_results(in, {}); }, {x, k, v, v});
     const int64_t top = rise > 0 ? 199 : 0;  // 199 = 5 + 2 * 97: its share is 1, the others' are 0
     for (int64_t i = 0; i < n; ++i)
-      for (int64_t c = 0; c < d; ++c)
-        ASSERT_EQ(numbers(got[0])[static_cast<std::size_t>(i * d + c)],
-                  numbers(v)[static_cast<std::size_t>(top * d + c)])
-            << i;
+      for (int64_t c = 0; c < d; ++c) ASSERT_EQ(numbers(got[0])[i * d + c], numbers(v)[top * d + c]) << i;
     for (const Array& r : got)
       for (const double e : numbers(r)) ASSERT_TRUE(std::isfinite(e));
   }

@@ -47,7 +47,7 @@ TEST(AutomatonTask, LifeIsAllBoardsAndTheirFutures) {
   const auto target = all.target.to_vector<float>();
   auto alive = [&](int board) {
     float sum = 0;
-    for (int i = 0; i < 9; ++i) sum += target[static_cast<std::size_t>(board * 9 + i)];
+    for (int i = 0; i < 9; ++i) sum += target[board * 9 + i];
     return sum;
   };
   EXPECT_EQ(alive(511), 0);

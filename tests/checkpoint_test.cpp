@@ -82,7 +82,7 @@ TEST(Checkpoint, ResumedTrainingIsBitIdentical) {
   Training resumed(3, 2);  // on another number of threads
   for (int i = 0; i < 5; ++i) resumed.step();
   resumed.load(path);
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(resumed.step(), losses[static_cast<std::size_t>(i)]) << i;
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(resumed.step(), losses[i]) << i;
   resumed.save(folder / "end-resumed");
   EXPECT_EQ(read_text(folder / "end-whole"), read_text(folder / "end-resumed"));
   // The test would notice: without loading, the losses differ.

@@ -430,7 +430,7 @@ std::vector<std::vector<std::uint8_t>> frames_of(const std::string& gif, std::si
     std::vector<std::vector<std::uint8_t>> table;
     auto reset = [&] {
       table.assign(static_cast<std::size_t>(clear) + 2, {});
-      for (int i = 0; i < clear; ++i) table[static_cast<std::size_t>(i)] = {static_cast<std::uint8_t>(i)};
+      for (int i = 0; i < clear; ++i) table[i] = {static_cast<std::uint8_t>(i)};
     };
     reset();
     int bits = least + 1;
@@ -448,7 +448,7 @@ std::vector<std::vector<std::uint8_t>> frames_of(const std::string& gif, std::si
       if (code == clear + 1) break;
       std::vector<std::uint8_t> entry;
       if (static_cast<std::size_t>(code) < table.size())
-        entry = table[static_cast<std::size_t>(code)];
+        entry = table[code];
       else
         entry = previous, entry.push_back(previous[0]);
       out.insert(out.end(), entry.begin(), entry.end());

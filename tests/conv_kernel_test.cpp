@@ -87,30 +87,27 @@ template <class T>
 void check(const ConvShape& s, const std::string& name) {
   const auto [nx, nw, ny] = extents(s);
   const auto x = numbers<T>(nx, 1), w = numbers<T>(nw, 2), g = numbers<T>(ny, 3);
-  const auto at = [](const std::vector<T>& v, i64 i) { return static_cast<double>(v[static_cast<std::size_t>(i)]); };
+  const auto at = [](const std::vector<T>& v, i64 i) { return static_cast<double>(v[i]); };
   // What the kernel must not touch keeps its mark.
   const T mark = T(7);
   std::vector<double> y(g.size(), 7), dx(x.size(), 7), dw(w.size(), 7), more;
   for (i64 b = 0; b < s.batch; ++b)
     for (i64 r = 0; r < s.height; ++r)
       for (i64 c = 0; c < s.width; ++c)
-        for (i64 k = 0; k < s.channels; ++k)
-          dx[static_cast<std::size_t>(b * s.x.batch + r * s.x.row + c * s.x.column + k)] = 0;
+        for (i64 k = 0; k < s.channels; ++k) dx[b * s.x.batch + r * s.x.row + c * s.x.column + k] = 0;
   for (i64 b = 0; b < s.batch; ++b)
     for (i64 r = 0; r < s.out_height; ++r)
       for (i64 c = 0; c < s.out_width; ++c)
-        for (i64 k = 0; k < s.out_channels; ++k)
-          y[static_cast<std::size_t>(b * s.y.batch + r * s.y.row + c * s.y.column + k)] = 0;
+        for (i64 k = 0; k < s.out_channels; ++k) y[b * s.y.batch + r * s.y.row + c * s.y.column + k] = 0;
   for (i64 r = 0; r < s.window.height; ++r)
     for (i64 c = 0; c < s.window.width; ++c)
       for (i64 k = 0; k < s.channels / s.groups; ++k)
-        for (i64 o = 0; o < s.out_channels; ++o)
-          dw[static_cast<std::size_t>(r * s.w[0] + c * s.w[1] + k * s.w[2] + o * s.w[3])] = 0;
+        for (i64 o = 0; o < s.out_channels; ++o) dw[r * s.w[0] + c * s.w[1] + k * s.w[2] + o * s.w[3]] = 0;
   more = dw;
   for_each_product(s, [&](i64 i, i64 k, i64 j) {
-    y[static_cast<std::size_t>(j)] += at(x, i) * at(w, k);
-    dx[static_cast<std::size_t>(i)] += at(g, j) * at(w, k);
-    dw[static_cast<std::size_t>(k)] += at(x, i) * at(g, j);
+    y[j] += at(x, i) * at(w, k);
+    dx[i] += at(g, j) * at(w, k);
+    dw[k] += at(x, i) * at(g, j);
   });
   for (const Target target : available_targets()) {
     const std::string on = name + " on " + std::string(name_of(target));

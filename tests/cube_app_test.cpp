@@ -67,8 +67,7 @@ CubeJudge::Everything perfect() {
                             std::vector<std::uint8_t>(distance.size())};
   for (std::int32_t s = 1; s < PocketCube::kStates; ++s) {
     for (std::uint8_t m = 0; m < PocketCube::kMoves; ++m)
-      if (distance[static_cast<std::size_t>(cube.turn(s, m))] < distance[static_cast<std::size_t>(s)])
-        net.moves[static_cast<std::size_t>(s)] = m;
+      if (distance[cube.turn(s, m)] < distance[s]) net.moves[s] = m;
   }
   return net;
 }
@@ -87,7 +86,7 @@ int move_away(std::int32_t state) {
   const auto& distance = cube_distances();
   for (int m = 0; m < PocketCube::kMoves; ++m) {
     const std::int32_t to = PocketCube::get().turn(state, m);
-    if (distance[static_cast<std::size_t>(to)] > distance[static_cast<std::size_t>(state)]) return m;
+    if (distance[to] > distance[state]) return m;
   }
   return -1;
 }
@@ -100,12 +99,12 @@ TEST(CubeCensus, CountsCirclesDetoursAndWhatABeamSaves) {
   // another way (two moves more than needed) or by the same one (a circle). The net's moves are made so.
   int detours = 0, circles = 0;
   for (std::int32_t s = 0; s < PocketCube::kStates && detours + circles < 2; ++s) {
-    const int away = distance[static_cast<std::size_t>(s)] == 13 ? move_away(s) : -1;
+    const int away = distance[s] == 13 ? move_away(s) : -1;
     if (away < 0) continue;
     const std::int32_t far = cube.turn(s, away);
-    const bool back = cube.turn(far, net.moves[static_cast<std::size_t>(far)]) == s;
+    const bool back = cube.turn(far, net.moves[far]) == s;
     if (back ? circles > 0 : detours > 0) continue;
-    net.moves[static_cast<std::size_t>(s)] = static_cast<std::uint8_t>(away);
+    net.moves[s] = static_cast<std::uint8_t>(away);
     (back ? circles : detours) = 1;
   }
   ASSERT_EQ(detours, 1);
@@ -132,7 +131,7 @@ TEST(CubeCensus, MovesBeyondTheLimitAreNoSolution) {
 TEST(CubeSolve, FollowsCostsAndGivesUpAtTheLimit) {
   const auto& distance = cube_distances();
   const CostFunction exact = [&](auto states, auto costs) {
-    for (std::size_t i = 0; i < states.size(); ++i) costs[i] = distance[static_cast<std::size_t>(states[i])];
+    for (std::size_t i = 0; i < states.size(); ++i) costs[i] = distance[states[i]];
   };
   const CostFunction blind = [](auto, auto costs) { std::fill(costs.begin(), costs.end(), 0.0f); };
   const PocketCube& cube = PocketCube::get();
@@ -141,7 +140,7 @@ TEST(CubeSolve, FollowsCostsAndGivesUpAtTheLimit) {
     const auto state = static_cast<std::int32_t>(rng.below(PocketCube::kStates));
     const auto moves = solve(state, 1, 14, exact);
     ASSERT_TRUE(moves);
-    EXPECT_EQ(moves->size(), distance[static_cast<std::size_t>(state)]);
+    EXPECT_EQ(moves->size(), distance[state]);
     EXPECT_EQ(cube.turned(state, *moves), 0);
   }
   const std::int32_t near = cube.turned(0, apps::parse_moves("R U F", 6));
@@ -166,8 +165,8 @@ TEST(CubeJudge, AllAtOnceIsTheSameAsOneByOne) {
     judge.costs(states, costs);
     judge.moves(states, moves);
     for (std::size_t i = 0; i < states.size(); ++i) {
-      ASSERT_EQ(costs[i], all.costs[static_cast<std::size_t>(states[i])]);
-      ASSERT_EQ(moves[i], all.moves[static_cast<std::size_t>(states[i])]);
+      ASSERT_EQ(costs[i], all.costs[states[i]]);
+      ASSERT_EQ(moves[i], all.moves[states[i]]);
     }
   }
 }

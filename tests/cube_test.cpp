@@ -70,7 +70,7 @@ TEST(StickerCube, EveryMoveIsUndoneByItsInverseAndKeepsColourCounts) {
     std::array<int, 6> counts{};
     for (const auto c : cube.colours) ++counts[c];
     for (const int n : counts) EXPECT_EQ(n, 9);
-    for (int face = 0; face < 6; ++face) EXPECT_EQ(cube.colours[static_cast<std::size_t>(9 * face + 4)], face);
+    for (int face = 0; face < 6; ++face) EXPECT_EQ(cube.colours[9 * face + 4], face);
     EXPECT_FALSE(cube.solved());
     for (const auto m : inverse(moves)) cube.turn(m);
     EXPECT_TRUE(cube.solved());
@@ -163,7 +163,7 @@ TEST(PocketCube, RowsNameEveryStickerAndCorner) {
     const auto colours = cube.stickers(states[i]).colours;
     for (std::size_t k = 0; k < 24; ++k) EXPECT_EQ(stickers[24 * i + k], static_cast<int>(6 * k) + colours[k]);
     for (int k = 0; k < 7; ++k) EXPECT_EQ(corners[8 * i + static_cast<std::size_t>(k)] / 21, k);
-    EXPECT_EQ(corners[8 * i + 7], 147 + (distances()[static_cast<std::size_t>(states[i])] % 2));
+    EXPECT_EQ(corners[8 * i + 7], 147 + (distances()[states[i]] % 2));
     different.insert({corners.begin() + static_cast<long>(8 * i), corners.begin() + static_cast<long>(8 * i + 8)});
   }
   EXPECT_EQ(different.size(), std::set<std::int32_t>(states.begin(), states.end()).size());

@@ -129,7 +129,7 @@ TEST_P(EagerElementwise, Broadcast) {
   const Shape shapes[] = {{4, 9}, {9}, {4, 1}, {1, 1}, {}};
   for (int shift = 0; shift < 3; ++shift) {
     std::vector<Array> in;
-    for (int k = 0; k < row().arity; ++k) in.push_back(operand(k, shapes[static_cast<std::size_t>((k + shift) % 5)]));
+    for (int k = 0; k < row().arity; ++k) in.push_back(operand(k, shapes[(k + shift) % 5]));
     Array y = kFunctions[static_cast<int>(GetParam().op)].value(in.data());
     expect_right(y, in, "broadcast");
   }
@@ -140,7 +140,7 @@ TEST_P(EagerElementwise, Numbers) {
   for (int array = 0; array < row().arity; ++array) {  // all others are numbers, and not the same ones each time
     for (int turn = 0; turn < 2; ++turn) {
       auto in = operands({});
-      in[static_cast<std::size_t>(array)] = operand(array, {21});
+      in[array] = operand(array, {21});
       std::vector<ArrayOperand> list;
       for (std::size_t k = 0; k < in.size(); ++k)
         list.push_back(static_cast<int>(k) == array ? ArrayOperand(in[k])

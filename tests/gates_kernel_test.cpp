@@ -85,8 +85,8 @@ void check_layer(const Layer& l, cpu::Target target) {
         ASSERT_EQ(out[at], guard) << "written between rows";
         continue;
       }
-      const auto ia = static_cast<std::size_t>(wiring[static_cast<std::size_t>(2 * i)] * stride + j);
-      const auto ib = static_cast<std::size_t>(wiring[static_cast<std::size_t>(2 * i + 1)] * stride + j);
+      const auto ia = static_cast<std::size_t>(wiring[2 * i] * stride + j);
+      const auto ib = static_cast<std::size_t>(wiring[2 * i + 1] * stride + j);
       const auto row = static_cast<std::size_t>(i % l.rows * 4);
       const double a = x[ia], b = x[ib], d = g[at];
       ASSERT_NEAR(out[at], c[row] + c[row + 1] * a + c[row + 2] * b + c[row + 3] * a * b, 8 * eps);
@@ -129,11 +129,11 @@ TEST(GateWalk, TakesEveryGateOnceAndFollowsSharedWires) {
       EXPECT_EQ(t.a, wiring[2 * gate]);
       EXPECT_EQ(t.b, wiring[2 * gate + 1]);
       EXPECT_EQ(t.row, t.gate % l.rows);
-      begun[static_cast<std::size_t>(t.a)] += (t.first & cpu::GateTurn::kOfA) != 0;
-      begun[static_cast<std::size_t>(t.b)] += (t.first & cpu::GateTurn::kOfB) != 0;
-      rows[static_cast<std::size_t>(t.row)] += (t.first & cpu::GateTurn::kOfRow) != 0;
+      begun[t.a] += (t.first & cpu::GateTurn::kOfA) != 0;
+      begun[t.b] += (t.first & cpu::GateTurn::kOfB) != 0;
+      rows[t.row] += (t.first & cpu::GateTurn::kOfRow) != 0;
     }
-    for (auto wire : walk.idle) ++begun[static_cast<std::size_t>(wire)];
+    for (auto wire : walk.idle) ++begun[wire];
     EXPECT_EQ(begun, std::vector<int>(begun.size(), 1));
     EXPECT_EQ(rows, std::vector<int>(rows.size(), 1));
     EXPECT_EQ(gates, std::vector<int>(gates.size(), 1));
@@ -198,13 +198,13 @@ TEST(NeighbourKernels, AnyStripOfAnyGridOnEveryTarget) {
                 double sum = 0;
                 for (int64_t k = 0; k < 9; ++k) {
                   const auto from = neighbour(row0 + j, k, grid.height, grid.width, wrap);
-                  const float want = from < 0 ? 0 : x[static_cast<std::size_t>(c * cells + from)];
-                  ASSERT_EQ(out[static_cast<std::size_t>((c * 9 + k) * count + j)], want)
+                  const float want = from < 0 ? 0 : x[c * cells + from];
+                  ASSERT_EQ(out[(c * 9 + k) * count + j], want)
                       << grid.height << "x" << grid.width << " wrap " << wrap << " k " << k << " cell " << row0 + j;
                   const auto reader = neighbour(row0 + j, 8 - k, grid.height, grid.width, wrap);
-                  if (reader >= 0) sum += patches[static_cast<std::size_t>((c * 9 + k) * cells + reader)];
+                  if (reader >= 0) sum += patches[(c * 9 + k) * cells + reader];
                 }
-                ASSERT_NEAR(sums[static_cast<std::size_t>(c * count + j)], sum, 1e-5);
+                ASSERT_NEAR(sums[c * count + j], sum, 1e-5);
               }
           }
         }
@@ -449,8 +449,8 @@ TEST(Wirings, UniqueReadsEveryWireAndNoPairTwice) {
     std::vector<int> read(static_cast<std::size_t>(in), 0);
     for (std::size_t i = 0; i < w.size(); ++i) {
       EXPECT_LT(w[i].a, w[i].b);
-      ++read[static_cast<std::size_t>(w[i].a)];
-      ++read[static_cast<std::size_t>(w[i].b)];
+      ++read[w[i].a];
+      ++read[w[i].b];
       for (std::size_t k = 0; k < i; ++k) EXPECT_FALSE(w[i] == w[k]);
     }
     for (int n : read) EXPECT_GT(n, 0) << in << " -> " << out;
@@ -460,7 +460,7 @@ TEST(Wirings, UniqueReadsEveryWireAndNoPairTwice) {
 TEST(GateFunctions, TruthTablesAndCoefficientsAgree) {
   for (int f = 0; f < 16; ++f) {
     std::vector<double> z(16, 0);
-    z[static_cast<std::size_t>(f)] = 1000;
+    z[f] = 1000;
     const Array c = eval(gate_coefficients(Tensor(Array::from(z, {1, 16}))));
     for (int a = 0; a < 2; ++a)
       for (int b = 0; b < 2; ++b)

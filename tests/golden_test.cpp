@@ -172,7 +172,7 @@ std::vector<Golden> cases() {
 class GoldenTest : public testing::TestWithParam<std::tuple<int, DType>> {};
 
 TEST_P(GoldenTest, TenStepsAgreeWithPyTorch) {
-  const Golden c = cases()[static_cast<std::size_t>(std::get<0>(GetParam()))];
+  const Golden c = cases()[std::get<0>(GetParam())];
   const DType dtype = std::get<1>(GetParam());
   const Tensors& all = golden(dtype);
   const double tolerance = dtype == DType::f32 ? 1e-5 : 1e-10;
@@ -213,7 +213,7 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenTest,
                          testing::Combine(testing::Range(0, static_cast<int>(cases().size())),
                                           testing::Values(DType::f32, DType::f64)),
                          [](const auto& info) {
-                           return cases()[static_cast<std::size_t>(std::get<0>(info.param))].name + "_" +
+                           return cases()[std::get<0>(info.param)].name + "_" +
                                   std::string(name_of(std::get<1>(info.param)));
                          });
 

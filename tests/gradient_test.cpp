@@ -36,15 +36,15 @@ std::vector<Elementwise> elementwise_functions() {
 
 class ElementwiseGradient : public testing::TestWithParam<int> {
  protected:
-  const ops::Row& row() const { return ops::elementwise_rows()[static_cast<std::size_t>(GetParam())]; }
+  const ops::Row& row() const { return ops::elementwise_rows()[GetParam()]; }
   testing::AssertionResult check(const std::vector<Shape>& shapes) const {
     std::vector<Array> arguments;
     for (int i = 0; i < row().arity; ++i)
       arguments.push_back(smooth_array(shapes[static_cast<std::size_t>(i) % shapes.size()], i, row().domain[i].low,
                                        row().domain[i].high));
     const auto functions = elementwise_functions();
-    EXPECT_EQ(functions[static_cast<std::size_t>(GetParam())].name, row().name);
-    return check_gradient(functions[static_cast<std::size_t>(GetParam())].call, arguments);
+    EXPECT_EQ(functions[GetParam()].name, row().name);
+    return check_gradient(functions[GetParam()].call, arguments);
   }
 };
 
@@ -55,9 +55,8 @@ TEST_P(ElementwiseGradient, Broadcasting) {
   EXPECT_TRUE(check({{2, 1, 3}, {4, 1}, {3}, {2, 1, 1}, {1}}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, ElementwiseGradient, testing::Range(0, ops::kElementwiseOps), [](const auto& row) {
-  return std::string(ops::elementwise_rows()[static_cast<std::size_t>(row.param)].name);
-});
+INSTANTIATE_TEST_SUITE_P(Rows, ElementwiseGradient, testing::Range(0, ops::kElementwiseOps),
+                         [](const auto& row) { return std::string(ops::elementwise_rows()[row.param].name); });
 
 TEST(Gradient, ANumberAsOperand) {
   const Array x = smooth_array({3, 2}, 0, 0.5, 2);

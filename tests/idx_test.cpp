@@ -168,7 +168,7 @@ TEST(Split, TakesEachExampleOnceAndDependsOnTheSeed) {
   EXPECT_TRUE(identical(a.train.x.flatten(), a.train.y));
   std::vector<int> seen(100);
   for (const Array& y : {a.train.y, a.test.y})
-    for (const int i : y.to_vector<std::int32_t>()) ++seen[static_cast<std::size_t>(i)];
+    for (const int i : y.to_vector<std::int32_t>()) ++seen[i];
   EXPECT_EQ(seen, std::vector<int>(100, 1));
   EXPECT_EQ(split(all, 1).train.count(), 0);
   EXPECT_ERROR(split(all, 1.5), "the share must be from 0 to 1");

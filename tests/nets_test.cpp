@@ -103,7 +103,7 @@ struct Training {
 
 class Nets : public testing::TestWithParam<int> {
  protected:
-  const Example example = examples()[static_cast<std::size_t>(GetParam())];
+  const Example example = examples()[GetParam()];
   const Array x = sample(example.input, 7), y = sample(example.labels, 5);
 };
 
@@ -133,7 +133,7 @@ TEST_P(Nets, LearnAndAllocateNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Nets, testing::Range(0, static_cast<int>(examples().size())),
-                         [](const auto& info) { return examples()[static_cast<std::size_t>(info.param)].name; });
+                         [](const auto& info) { return examples()[info.param].name; });
 
 TEST(BatchNorm, StandardisesFeaturesFarFromZero) {
   const BatchNorm norm(2, {.epsilon = 0, .affine = false, .momentum = 0.5});

@@ -114,8 +114,7 @@ struct Mlp {
 const plan::Placement* placement_of_state(const plan::Schedule& s, const std::string& name) {
   for (std::size_t i = 0; i < s.place.size(); ++i) {
     const auto& p = s.place[i];
-    if (p.home == plan::Home::state && (*s.graph)[s.states[static_cast<std::size_t>(p.index)]].variable->name == name)
-      return &p;
+    if (p.home == plan::Home::state && (*s.graph)[s.states[p.index]].variable->name == name) return &p;
   }
   return nullptr;
 }

@@ -230,7 +230,7 @@ TEST(RecurrentLayers, ARowEndsWhereItsLengthSays) {
   const nn::Lstm net(4, 5, {.layers = 2, .directions = Directions::both});
   const auto all = run(net, x, nullptr, nullptr, &lengths);
   for (std::int64_t row = 0; row < 3; ++row) {
-    const auto length = lengths.to_vector<std::int32_t>()[static_cast<std::size_t>(row)];
+    const auto length = lengths.to_vector<std::int32_t>()[row];
     const auto alone = run(net, x.slice(0, row, row + 1).slice(1, 0, length).contiguous());
     const Array got = all[0].slice(0, row, row + 1).contiguous();
     EXPECT_TRUE(test::nearly_equal(got.slice(1, 0, length).contiguous(), alone[0], 1e-6)) << row;

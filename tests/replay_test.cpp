@@ -49,7 +49,7 @@ TEST(Sampler, DrawsInProportionToPriorityAndWeighsAgainstIt) {
     sampler.sample(rng, 1, entries, weights);
     for (std::size_t i = 0; i < entries.size(); ++i) {
       ASSERT_LT(entries[i], 4);
-      ++counts[static_cast<std::size_t>(entries[i])];
+      ++counts[entries[i]];
       // With beta 1 a weight is inverse to the priority; the rarest has 1.
       EXPECT_NEAR(weights[i], 1.001 / (static_cast<double>(entries[i]) + 1.001), 1e-3);
     }
@@ -67,7 +67,7 @@ TEST(Sampler, UniformWithoutPriorities) {
   std::vector<float> weights(64);
   for (int round = 0; round < 200; ++round) {
     sampler.sample(rng, 0.4, entries, weights);
-    for (const auto e : entries) ++counts[static_cast<std::size_t>(e)];
+    for (const auto e : entries) ++counts[e];
     for (const auto w : weights) EXPECT_EQ(w, 1);
   }
   for (const int c : counts) EXPECT_NEAR(c / 12800.0, 0.125, 0.02);
@@ -130,9 +130,9 @@ TEST(NStep, WindowsOverlapAndStopAtTheEnd) {
   const Steps all = windows(3, {1, 2, 4, 8, 16}, true);
   ASSERT_EQ(all.size(), 5u);
   for (int i = 0; i < 5; ++i) {
-    EXPECT_EQ(all[static_cast<std::size_t>(i)].from, i);
-    EXPECT_EQ(all[static_cast<std::size_t>(i)].action, i + 10);
-    EXPECT_EQ(all[static_cast<std::size_t>(i)].to, std::min(i + 3, 5));
+    EXPECT_EQ(all[i].from, i);
+    EXPECT_EQ(all[i].action, i + 10);
+    EXPECT_EQ(all[i].to, std::min(i + 3, 5));
   }
   EXPECT_EQ(all[0].reward, 1 + 1 + 1);
   EXPECT_EQ(all[0].discount, 0.125f);

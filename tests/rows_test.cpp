@@ -112,8 +112,8 @@ void check_kernel(std::size_t row, Target target, int64_t rows, int64_t cols, bo
     const auto numbers = test::numbers(in[k]);
     for (int64_t r = 0; r < count; ++r)
       for (int64_t i = 0; i < each; ++i) {
-        const double x = numbers[static_cast<std::size_t>(r * each + i)];
-        T* at = &values[static_cast<std::size_t>(r * stride + i)];
+        const double x = numbers[r * each + i];
+        T* at = &values[r * stride + i];
         if (part == RowPart::label)
           *reinterpret_cast<std::int32_t*>(at) = static_cast<std::int32_t>(x);
         else
@@ -132,12 +132,12 @@ void check_kernel(std::size_t row, Target target, int64_t rows, int64_t cols, bo
     const int64_t each = width(facts.result(k)), stride = each + kGap, count = total ? 1 : rows;
     for (int64_t r = 0; r < count; ++r)
       for (int64_t i = 0; i < stride; ++i) {
-        const auto got = static_cast<double>(memory[k][static_cast<std::size_t>(r * stride + i)]);
+        const auto got = static_cast<double>(memory[k][r * stride + i]);
         if (i >= each) {
           ASSERT_EQ(got, 7.0) << facts.name << " wrote into a gap of result " << k;
           continue;
         }
-        const double expected = want[static_cast<std::size_t>(r * each + i)] + (total && accumulate ? 7 : 0);
+        const double expected = want[r * each + i] + (total && accumulate ? 7 : 0);
         ASSERT_NEAR(got, expected, 64 * unit * std::max(1.0, std::abs(expected)))
             << facts.name << " result " << k << " row " << r << " column " << i << " of " << cols << " on "
             << cpu::name_of(target);
@@ -163,7 +163,7 @@ TEST(RowKernels, NotANumberAndInfinityShow) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Array x = Array::from<float>({{1, nan, 2}, {1, 2, 3}, {-1e30F, -1e30F, 0}});
   const auto y = test::numbers(eval(softmax(Tensor(x))));
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan(y[static_cast<std::size_t>(i)]));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan(y[i]));
   EXPECT_NEAR(y[3] + y[4] + y[5], 1, 1e-6);
   EXPECT_EQ(y[8], 1);
   EXPECT_EQ(y[6], 0);

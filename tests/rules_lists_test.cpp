@@ -39,8 +39,7 @@ Facts some_facts(std::uint64_t seed, int count) {
 Array as_array(const Facts& facts, double outside) {
   std::vector<double> values(kSize * kSize, outside);
   for (std::size_t i = 0; i < facts.rows.size(); ++i)
-    values[static_cast<std::size_t>(std::stoi(facts.rows[i][0]) * kSize + std::stoi(facts.rows[i][1]))] =
-        facts.weights[i];
+    values[std::stoi(facts.rows[i][0]) * kSize + std::stoi(facts.rows[i][1])] = facts.weights[i];
   return Array::from(values, {kSize, kSize});
 }
 

@@ -50,7 +50,7 @@ TEST(RulesPrograms, Perceptron) {
   const Example e("02_perceptron.wr");
   const auto w = e["W"];
   double total = 0;
-  for (int i = 0; i < 4; ++i) total += w[static_cast<std::size_t>(i)] * std::cos(i);
+  for (int i = 0; i < 4; ++i) total += w[i] * std::cos(i);
   EXPECT_NEAR(e.scalar("Soft"), sig(total / 0.5), kNear);
   EXPECT_EQ(e.scalar("Y"), total > 0 ? 1 : 0);
 }
@@ -77,9 +77,9 @@ TEST(RulesPrograms, Rnn) {
     std::vector<double> next(4);
     for (int i = 0; i < 4; ++i) {
       double total = 0;
-      for (int j = 0; j < 4; ++j) total += w[at(i, j, 4)] * h[static_cast<std::size_t>(j)];
+      for (int j = 0; j < 4; ++j) total += w[at(i, j, 4)] * h[j];
       for (int k = 0; k < 3; ++k) total += v[at(i, k, 3)] * std::sin(1 + k + 2 * t);
-      next[static_cast<std::size_t>(i)] = sig(total);
+      next[i] = sig(total);
     }
     h = next;
   }
@@ -135,8 +135,8 @@ TEST(RulesPrograms, GraphNet) {
   std::vector<double> y(5);
   for (int n = 0; n < 5; ++n) {
     double total = 0;
-    for (int d = 0; d < 4; ++d) total += wo[static_cast<std::size_t>(d)] * z[n][d];
-    y[static_cast<std::size_t>(n)] = sig(total);
+    for (int d = 0; d < 4; ++d) total += wo[d] * z[n][d];
+    y[n] = sig(total);
   }
   expect_near(e["Y"], y);
 }
@@ -187,8 +187,7 @@ TEST(RulesPrograms, Transformer) {
       for (int d = 0; d < D; ++d) {
         mid[p][d] = stream[p][d];
         for (int h = 0; h < H; ++h)
-          for (int i = 0; i < K; ++i)
-            mid[p][d] += ws[static_cast<std::size_t>(((b * D + d) * H + h) * K + i)] * attn[h][p][i];
+          for (int i = 0; i < K; ++i) mid[p][d] += ws[((b * D + d) * H + h) * K + i] * attn[h][p][i];
       }
       layer_norm(mid[p], D);
       for (int o = 0; o < D; ++o) {
@@ -228,12 +227,12 @@ TEST(RulesPrograms, KernelMachine) {
         dot += t * x;
         distance += (t - x) * (t - x);
       }
-      const double weight = a[static_cast<std::size_t>(i)] * (i < 3 ? -1 : 1);
+      const double weight = a[i] * (i < 3 ? -1 : 1);
       poly += weight * dot * dot;
       gauss += weight * std::exp(-distance / 2);
     }
-    EXPECT_NEAR(e["YPoly"][static_cast<std::size_t>(q)], sig(poly), kNear);
-    EXPECT_NEAR(e["YGauss"][static_cast<std::size_t>(q)], sig(gauss), kNear);
+    EXPECT_NEAR(e["YPoly"][q], sig(poly), kNear);
+    EXPECT_NEAR(e["YGauss"][q], sig(gauss), kNear);
   }
 }
 
@@ -331,9 +330,9 @@ TEST(RulesPrograms, SetEmbedding) {
   std::vector<double> member(8, 0.0);
   for (int x = 0; x < 8; ++x)
     for (int y : {1, 4, 6})
-      for (int d = 0; d < 64; ++d) member[static_cast<std::size_t>(x)] += emb[at(x, d, 64)] * emb[at(y, d, 64)];
+      for (int d = 0; d < 64; ++d) member[x] += emb[at(x, d, 64)] * emb[at(y, d, 64)];
   expect_near(e["Member"], member);
-  for (int x = 0; x < 8; ++x) EXPECT_EQ(member[static_cast<std::size_t>(x)] > 0.5, x == 1 || x == 4 || x == 6) << x;
+  for (int x = 0; x < 8; ++x) EXPECT_EQ(member[x] > 0.5, x == 1 || x == 4 || x == 6) << x;
 }
 
 TEST(RulesPrograms, EmbeddedRules) {
@@ -369,7 +368,7 @@ TEST(RulesPrograms, Analogy) {
       weights[y] = std::exp(dot);
     }
     normalise(weights, 5);
-    wild[static_cast<std::size_t>(x)] = sig(weights[1] / 0.5);
+    wild[x] = sig(weights[1] / 0.5);
   }
   expect_near(e["Wild"], wild);
   // Cat (0) shares its traits with Tiger; Rose (4) shares none.

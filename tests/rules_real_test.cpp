@@ -39,7 +39,7 @@ double oracle(Semantics s, const std::vector<Given>& body, const std::map<std::s
   std::function<void(int)> walk = [&](int v) {
     if (v < variables) {
       for (int c = 0; c < kSize; ++c) {
-        assigned[static_cast<std::size_t>(v)] = c;
+        assigned[v] = c;
         walk(v + 1);
       }
       return;
@@ -47,7 +47,7 @@ double oracle(Semantics s, const std::vector<Given>& body, const std::map<std::s
     std::vector<double> parts;
     for (const Given& g : body) {
       std::size_t at = 0;
-      for (int x : g.variables) at = at * kSize + static_cast<std::size_t>(assigned[static_cast<std::size_t>(x)]);
+      for (int x : g.variables) at = at * kSize + static_cast<std::size_t>(assigned[x]);
       parts.push_back(values.at(g.name)[at]);
     }
     double all = s == Semantics::minplus ? 0 : 1, total = 0;
@@ -382,9 +382,7 @@ TEST(RulesReal, ARepeatedSubgoalChangesNothingWhereAndIsIdempotent) {
     const Array more = given("H(a, b) :- E(a, c), F(c, b), P(c).\n", values).array("H", in(s));
     const Array turned = given("H(a, b) :- P(c), F(c, b), E(a, c).\n", values).array("H", in(s));
     EXPECT_TRUE(allclose(more, turned, 0, 1e-14)) << to_string(s);
-    for (std::int64_t i = 0; i < 9; ++i)
-      EXPECT_LE(more.to_vector<double>()[static_cast<std::size_t>(i)],
-                less.to_vector<double>()[static_cast<std::size_t>(i)] + 1e-15);
+    for (std::int64_t i = 0; i < 9; ++i) EXPECT_LE(more.to_vector<double>()[i], less.to_vector<double>()[i] + 1e-15);
   }
 }
 

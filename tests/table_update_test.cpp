@@ -37,11 +37,9 @@ TEST(IndexOrder, IsAStableSort) {
       for (int i = 0; i < count; ++i) indices.push_back(static_cast<int32_t>(gen() % static_cast<unsigned>(below)) - 2);
       std::vector<int32_t> at(indices.size());
       std::iota(at.begin(), at.end(), 0);
-      std::stable_sort(at.begin(), at.end(), [&](auto a, auto b) {
-        return indices[static_cast<std::size_t>(a)] < indices[static_cast<std::size_t>(b)];
-      });
+      std::stable_sort(at.begin(), at.end(), [&](auto a, auto b) { return indices[a] < indices[b]; });
       std::vector<int32_t> expected;
-      for (auto a : at) expected.push_back(indices[static_cast<std::size_t>(a)]);
+      for (auto a : at) expected.push_back(indices[a]);
       expected.insert(expected.end(), at.begin(), at.end());
       EXPECT_EQ(ordered(indices), expected) << count << " below " << below;
     }
@@ -85,9 +83,9 @@ struct TableCase {
       for (std::size_t j = 0; j < indices.size(); ++j)
         if (indices[j] == i / cols) {
           reached = true;
-          g += static_cast<double>(rows[static_cast<std::size_t>(static_cast<int64_t>(j) / kTerms * cols + i % cols)]);
+          g += static_cast<double>(rows[static_cast<int64_t>(j) / kTerms * cols + i % cols]);
         }
-      for (std::size_t k = 0; k < kept.size(); ++k) x[k] = static_cast<double>(kept[k][static_cast<std::size_t>(i)]);
+      for (std::size_t k = 0; k < kept.size(); ++k) x[k] = static_cast<double>(kept[k][i]);
       x[kept.size()] = g;
       for (std::size_t k = 0; k < numbers.size(); ++k) x[kept.size() + 1 + k] = static_cast<double>(numbers[k]);
       ops::evaluate(update, x, y);
@@ -297,7 +295,7 @@ TEST(SparseAdam, MovesOnlyWhatWasLookedUp) {
     std::vector<double> g(first.size());
     std::vector<bool> reached(kEntries, false);
     for (auto index : indices) {
-      reached[static_cast<std::size_t>(index)] = true;
+      reached[index] = true;
       for (int64_t c = 0; c < kWidth; ++c) {
         const auto at = static_cast<std::size_t>(index * kWidth + c);
         g[at] += reference.p[at];

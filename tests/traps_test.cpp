@@ -149,8 +149,8 @@ TEST(Traps, StepsMayBeCompiledWhileOthersRun) {
   EXPECT_EQ(other.value().item<double>(), 200);
 }
 
-// A step of many states joins their turns to its own one by one, and asks for the leader at every run: were the way up as
-// long as there are states, this would take minutes, and letting go of them would need a stack as deep.
+// A step of many states joins their turns to its own one by one, and asks for the leader at every run: were the way up
+// as long as there are states, this would take minutes, and letting go of them would need a stack as deep.
 TEST(Turn, ManyJoinedTurnsAreNearTheirLeader) {
   const auto step = std::make_shared<Turn>();
   std::vector<std::shared_ptr<Turn>> states;
@@ -164,7 +164,7 @@ TEST(Turn, ManyJoinedTurnsAreNearTheirLeader) {
 TEST(Turn, JoinedTurnsExcludeOneAnother) {
   std::vector<std::shared_ptr<Turn>> turns;
   for (int i = 0; i < 8; ++i) turns.push_back(std::make_shared<Turn>());
-  for (int i = 1; i < 8; ++i) Turn::join(turns[static_cast<std::size_t>(i)], turns[static_cast<std::size_t>(i / 2)]);
+  for (int i = 1; i < 8; ++i) Turn::join(turns[i], turns[i / 2]);
   Turn::join(turns[7], turns[0]);
   int shared = 0;
   const auto work = [&](std::size_t of) {

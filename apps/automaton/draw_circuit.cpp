@@ -36,7 +36,7 @@ constexpr std::array<Family, 6> kFamilies{{{"AND", "and", "#2f6fde", "#e3ecfb"},
                                            {"constant, wire", "wire", "#7b8794", "#eceff1"}}};
 std::size_t family_of(int function) {
   static constexpr std::array<std::size_t, 16> kOf = {5, 0, 0, 5, 0, 5, 2, 1, 3, 2, 4, 1, 4, 1, 3, 5};
-  return kOf[static_cast<std::size_t>(function)];
+  return kOf[function];
 }
 
 /// Where everything stands: a column by depth; within it, in the order that crosses the fewest wires, nearly.
@@ -76,10 +76,10 @@ class Layout {
       for (const auto in : {c_.gates[i].a, c_.gates[i].b})
         if (in >= 0) {
           reads_[inputs_ + i].push_back(static_cast<std::size_t>(in));
-          readers_[static_cast<std::size_t>(in)].push_back(inputs_ + i);
+          readers_[in].push_back(inputs_ + i);
         }
     for (const auto o : c_.outputs)
-      if (o >= 0) is_output_[static_cast<std::size_t>(o)] = true;
+      if (o >= 0) is_output_[o] = true;
   }
   void find_columns() {
     columns_.resize(1);

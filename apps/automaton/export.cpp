@@ -42,7 +42,7 @@ std::string gate_text(const Gate& g, const Names& name) {
 std::vector<std::int32_t> used_inputs(const Circuit& c) {
   std::vector<bool> used(static_cast<std::size_t>(c.inputs), false);
   auto mark = [&](std::int32_t wire) {
-    if (wire >= 0 && wire < c.inputs) used[static_cast<std::size_t>(wire)] = true;
+    if (wire >= 0 && wire < c.inputs) used[wire] = true;
   };
   for (const Gate& g : c.gates) {
     mark(g.a);
@@ -233,9 +233,8 @@ std::string to_javascript(const Circuit& c) {
   std::vector<bool> have(c.outputs.size() * 3, false);
   for (auto i : used_inputs(c)) {
     const std::string r = std::to_string(i / 3);
-    if (!have[static_cast<std::size_t>(i / 3)])
-      out += "  const r" + r + " = rows[" + r + "], f" + r + " = from[" + r + "];\n";
-    have[static_cast<std::size_t>(i / 3)] = true;
+    if (!have[i / 3]) out += "  const r" + r + " = rows[" + r + "], f" + r + " = from[" + r + "];\n";
+    have[i / 3] = true;
   }
   out += "  for (let i = 0; i < words; ++i) {\n";
   for (auto i : used_inputs(c)) {

@@ -108,10 +108,10 @@ class Forecast {
   static const std::array<double, 4>& at(int function) {
     static const auto all = [] {
       std::array<std::array<double, 4>, kFunctions> of_functions;
-      for (int f = 0; f < kFunctions; ++f) of_functions[static_cast<std::size_t>(f)] = coefficients_of(f);
+      for (int f = 0; f < kFunctions; ++f) of_functions[f] = coefficients_of(f);
       return of_functions;
     }();
-    return all[static_cast<std::size_t>(function)];
+    return all[function];
   }
   std::vector<Array> slopes_;
 };
@@ -266,7 +266,7 @@ class Polisher {
     if (kind < options_.idle || (working_.empty() && likely_.empty())) return any_choice(now_, draw_);
     const bool working = likely_.empty() || (!working_.empty() && kind < options_.idle + options_.any);
     const std::vector<Choice>& from = working ? working_ : likely_;
-    return from[static_cast<std::size_t>(draw_.below(from.size()))];
+    return from[draw_.below(from.size())];
   }
 
   /// Changes gates if it leaves no more than `most` errors.

@@ -51,7 +51,7 @@ class Frame {
   /// To be called before neighbours().
   void look_at(const Word* state) {
     Word* middle = around_.data() + words_;
-    for (std::int64_t i = 0; i < words_; ++i) middle[i] = state[i] & inside_[static_cast<std::size_t>(i)];
+    for (std::int64_t i = 0; i < words_; ++i) middle[i] = state[i] & inside_[i];
     if (!wrap_) return;
     add_shifted(width_, left_);
     add_shifted(-width_, right_);
@@ -67,7 +67,7 @@ class Frame {
  private:
   void set(Plane& bits, std::int64_t y, std::int64_t x) const {
     const std::int64_t bit = (y + 1) * stride_ + x + 1;
-    bits[static_cast<std::size_t>(bit / 64)] |= Word{1} << (bit % 64);
+    bits[bit / 64] |= Word{1} << (bit % 64);
   }
   Plane plane(std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) const {
     Plane bits(static_cast<std::size_t>(words_));
@@ -81,10 +81,9 @@ class Frame {
     return at[0] >> bits | (at[1] << 1) << (63 - bits);
   }
   void add_shifted(std::int64_t by, const Plane& where) {
-    for (std::int64_t i = 0; i < words_; ++i)
-      made_[static_cast<std::size_t>(i)] = shifted(i, by) & where[static_cast<std::size_t>(i)];
+    for (std::int64_t i = 0; i < words_; ++i) made_[i] = shifted(i, by) & where[i];
     Word* middle = around_.data() + words_;
-    for (std::int64_t i = 0; i < words_; ++i) middle[i] |= made_[static_cast<std::size_t>(i)];
+    for (std::int64_t i = 0; i < words_; ++i) middle[i] |= made_[i];
   }
 
   std::int64_t height_, width_, stride_, words_;
@@ -135,7 +134,7 @@ struct BitRollout::Run {
         base(functions_of(automaton)),
         tried(base),
         circuit(circuit_of(automaton)) {
-    for (int f = 0; f < kFunctions; ++f) polynomials[static_cast<std::size_t>(f)] = polynomial_of(f);
+    for (int f = 0; f < kFunctions; ++f) polynomials[f] = polynomial_of(f);
     inputs = static_cast<std::size_t>(circuit.inputs);
     for (const std::size_t count : gates_by_layer(automaton)) add_layer(count);
     waiting.resize(first_of_layer.size());
@@ -165,8 +164,8 @@ struct BitRollout::Run {
   void find_readers() {
     std::vector<std::vector<Reader>> of_wire(inputs + gates.size());
     for (std::size_t g = 0; g < gates.size(); ++g) {
-      of_wire[static_cast<std::size_t>(gates[g].a)].push_back({static_cast<std::int32_t>(g), true});
-      of_wire[static_cast<std::size_t>(gates[g].b)].push_back({static_cast<std::int32_t>(g), false});
+      of_wire[gates[g].a].push_back({static_cast<std::int32_t>(g), true});
+      of_wire[gates[g].b].push_back({static_cast<std::int32_t>(g), false});
     }
     for (const auto& some : of_wire) {
       first_reader.push_back(readers.size());
@@ -178,10 +177,9 @@ struct BitRollout::Run {
   /// Gates that can matter in the last step.
   void find_needed_last() {
     std::vector<bool> needed(inputs + gates.size(), false);
-    for (std::size_t c = 0; c < wanted.size(); ++c) needed[static_cast<std::size_t>(circuit.outputs[c])] = true;
+    for (std::size_t c = 0; c < wanted.size(); ++c) needed[circuit.outputs[c]] = true;
     for (std::size_t g = gates.size(); g-- > 0;)
-      if (needed[inputs + g])
-        needed[static_cast<std::size_t>(gates[g].a)] = needed[static_cast<std::size_t>(gates[g].b)] = true;
+      if (needed[inputs + g]) needed[gates[g].a] = needed[gates[g].b] = true;
     needed_last.assign(needed.begin() + static_cast<std::ptrdiff_t>(inputs), needed.end());
   }
 
@@ -202,8 +200,7 @@ struct BitRollout::Run {
     }
     std::copy_n(bits, words, old);
     for (std::size_t r = first_reader[wire]; r < first_reader[wire + 1]; ++r) {
-      const Polynomial& f =
-          polynomials[static_cast<std::size_t>(gates[static_cast<std::size_t>(readers[r].gate)].function)];
+      const Polynomial& f = polynomials[gates[readers[r].gate].function];
       if ((f.ab | (readers[r].by_a ? f.a : f.b)) != 0) wait(step, readers[r].gate);
     }
     return true;
@@ -213,7 +210,7 @@ struct BitRollout::Run {
     const auto g = static_cast<std::size_t>(gate);
     if (seen[g] == look || (step + 1 == steps && !needed_last[g])) return;
     seen[g] = look;
-    waiting[static_cast<std::size_t>(gates[g].layer)].push_back(gate);
+    waiting[gates[g].layer].push_back(gate);
   }
 
   void take_in(std::int64_t step, std::int64_t channel, const Word* state) {
@@ -230,8 +227,7 @@ struct BitRollout::Run {
     for (std::int64_t step = 0; step < steps; ++step) {
       std::swap(before, other_channels);
       other_channels.clear();
-      for (std::int64_t c : before)
-        take_in(step, c, value(step - 1, static_cast<std::size_t>(circuit.outputs[static_cast<std::size_t>(c)])));
+      for (std::int64_t c : before) take_in(step, c, value(step - 1, static_cast<std::size_t>(circuit.outputs[c])));
       for (std::int32_t g : changed) wait(step, g);
       for (auto& layer : waiting) {
         for (std::int32_t g : layer)
@@ -244,7 +240,7 @@ struct BitRollout::Run {
   }
 
   bool run_gate(std::int64_t step, std::size_t g) {
-    const Polynomial& f = polynomials[static_cast<std::size_t>(gates[g].function)];
+    const Polynomial& f = polynomials[gates[g].function];
     const Word* a = value(step, static_cast<std::size_t>(gates[g].a));
     const Word* b = value(step, static_cast<std::size_t>(gates[g].b));
     for (std::size_t block = 0; block < words; block += kBlock)

@@ -79,8 +79,7 @@ void AutomatonShow::step_life() {
       int alive = 0;
       for (std::int64_t dy = -1; dy <= 1; ++dy)
         for (std::int64_t dx = -1; dx <= 1; ++dx)
-          if (dy != 0 || dx != 0)
-            alive += life_[static_cast<std::size_t>((y + dy + height) % height * width + (x + dx + width) % width)];
+          if (dy != 0 || dx != 0) alive += life_[(y + dy + height) % height * width + (x + dx + width) % width];
       const auto at = static_cast<std::size_t>(y * width + x);
       next[at] = alive == 3 || (alive == 2 && life_[at] != 0);
     }
@@ -107,7 +106,7 @@ void AutomatonShow::damage() {
   for (std::int64_t y = height * 3 / 8; y < height * 5 / 8; ++y)
     for (std::int64_t x = width * 3 / 8; x < width * 5 / 8; ++x) {
       for (std::int64_t c = 0; c < now_.channels(); ++c) now_.set(c, y, x, (random_.bits() >> 40 & 1) != 0);
-      if (!life_.empty()) life_[static_cast<std::size_t>(y * width + x)] = now_.get(0, y, x);
+      if (!life_.empty()) life_[y * width + x] = now_.get(0, y, x);
     }
 }
 

@@ -33,7 +33,7 @@ constexpr std::array<std::string_view, 16> kColour = {
 template <class Rows>
 int drawn(const Rows& rows, std::int64_t y, std::int64_t x, std::int64_t height, std::int64_t width) {
   const auto side = std::ssize(rows);
-  return rows[static_cast<std::size_t>(y * side / height)][static_cast<std::size_t>(x * side / width)];
+  return rows[y * side / height][x * side / width];
 }
 
 std::vector<float> pattern_target(const AutomatonSettings& s) {
@@ -58,7 +58,7 @@ std::vector<float> colour_target(const AutomatonSettings& s) {
     for (std::int64_t i = 0; i < s.height * s.width; ++i) {
       const bool on = s.picture.empty()
                           ? (drawn(kColour, i / s.width, i % s.width, s.height, s.width) - '0') >> (2 - channel) & 1
-                          : p.grey[static_cast<std::size_t>(i)] >= 128;
+                          : p.grey[i] >= 128;
       target.push_back(on ? 1.0f : 0.0f);
     }
   }
@@ -107,16 +107,16 @@ void AutomatonTask::add_grid(std::vector<float>& start, std::vector<float>& targ
         on = centre;
       else if (picture_.empty())
         on = (draw.bits() >> 40 & 1) != 0;
-      start[static_cast<std::size_t>(c * cells + at + i)] = on ? 1.0f : 0.0f;
+      start[c * cells + at + i] = on ? 1.0f : 0.0f;
       if (c >= target_channels_) continue;
       float wanted = 0;
       if (!picture_.empty())
-        wanted = picture_[static_cast<std::size_t>(c * size + i)];
+        wanted = picture_[c * size + i];
       else if (settings_.task == "life")
         wanted = life_rule(bits, static_cast<int>(y), static_cast<int>(x)) ? 1.0f : 0.0f;
       else
         wanted = static_cast<float>((x / 2 + y / 2) % 2);
-      target[static_cast<std::size_t>(c * cells + at + i)] = wanted;
+      target[c * cells + at + i] = wanted;
     }
 }
 

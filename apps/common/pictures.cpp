@@ -52,7 +52,7 @@ std::vector<Cover> covers(std::int64_t from, std::int64_t to) {
 }
 
 std::uint8_t pixel(const Picture& p, std::int64_t y, std::int64_t x) {
-  return y < p.height ? p.grey[static_cast<std::size_t>(y * p.width + x)] : 0;
+  return y < p.height ? p.grey[y * p.width + x] : 0;
 }
 
 }  // namespace
@@ -126,7 +126,7 @@ std::vector<std::string> terminal_lines(const Picture& picture, Shades shades) {
       if (shades == Shades::colour)
         line += fmt::format("\x1b[38;5;{};48;5;{}m▀", 232 + up * 23 / 255, 232 + down * 23 / 255);
       else
-        line += kLetters[static_cast<std::size_t>((up + down) / 2 * 9 / 255)];
+        line += kLetters[(up + down) / 2 * 9 / 255];
     }
     lines.push_back(shades == Shades::colour ? line + "\x1b[0m" : line);
   }

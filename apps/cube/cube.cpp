@@ -25,8 +25,7 @@ std::unique_ptr<CubeLearner> make_learner(const CubeSettings& s, const CompileOp
 std::vector<std::int32_t> states_to_watch(const CubeSettings& s) {
   const auto& distance = cube_distances();
   std::array<std::vector<std::int32_t>, kDistances> by;
-  for (std::int32_t state = 0; state < PocketCube::kStates; ++state)
-    by[distance[static_cast<std::size_t>(state)]].push_back(state);
+  for (std::int32_t state = 0; state < PocketCube::kStates; ++state) by[distance[state]].push_back(state);
   std::vector<std::int32_t> list;
   Rng rng(0);
   for (std::size_t d = 1; d < kDistances; ++d) {

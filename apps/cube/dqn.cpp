@@ -238,7 +238,7 @@ class QCube : public CubeLearner {
   /// 1 for each best move of a state within pretrain_depth moves.
   void label(std::span<const std::int32_t> states, float* right) const {
     const auto& distance = cube_distances();
-    const auto at = [&](std::int32_t s) { return static_cast<int>(distance[static_cast<std::size_t>(s)]); };
+    const auto at = [&](std::int32_t s) { return static_cast<int>(distance[s]); };
     for (const std::int32_t s : states) {
       const bool known = at(s) <= settings_.pretrain_depth;
       for (int m = 0; m < PocketCube::kMoves; ++m)
@@ -255,7 +255,7 @@ class QCube : public CubeLearner {
         settings_.pretrain_target == "set" ? rl::PretrainOptions::Target::set : rl::PretrainOptions::Target::values;
     rl::Pretrainer pretrainer(dqn_.net(), o, options);
     const auto& distance = cube_distances();
-    const auto at = [&](std::int32_t s) { return static_cast<int>(distance[static_cast<std::size_t>(s)]); };
+    const auto at = [&](std::int32_t s) { return static_cast<int>(distance[s]); };
     std::vector<std::int32_t> near;
     for (std::int32_t s = 1; s < PocketCube::kStates; ++s)
       if (at(s) <= settings_.pretrain_depth) near.push_back(s);

@@ -81,16 +81,13 @@ PocketCube::PocketCube() {
       return number(corners_of(cube));
     };
     const auto move = static_cast<std::size_t>(m);
-    for (std::int32_t p = 0; p < kPermutations; ++p)
-      permutation_[move][static_cast<std::size_t>(p)] = turned(p * kTwists) / kTwists * kTwists;
-    for (std::int32_t t = 0; t < kTwists; ++t)
-      twist_[move][static_cast<std::size_t>(t)] = static_cast<std::int16_t>(turned(t) % kTwists);
+    for (std::int32_t p = 0; p < kPermutations; ++p) permutation_[move][p] = turned(p * kTwists) / kTwists * kTwists;
+    for (std::int32_t t = 0; t < kTwists; ++t) twist_[move][t] = static_cast<std::int16_t>(turned(t) % kTwists);
   }
 }
 
 PocketCube::Corners PocketCube::corners(std::int32_t state) const {
-  return {corners_of_permutation_[static_cast<std::size_t>(state / kTwists)],
-          twists_of_number_[static_cast<std::size_t>(state % kTwists)]};
+  return {corners_of_permutation_[state / kTwists], twists_of_number_[state % kTwists]};
 }
 
 std::int32_t PocketCube::number(const Corners& c) {
@@ -174,8 +171,8 @@ std::vector<std::uint8_t> PocketCube::distances() const {
     for (const std::int32_t state : reached) {
       for (int m = 0; m < kMoves; ++m) {
         const std::int32_t to = turn(state, m);
-        if (distance[static_cast<std::size_t>(to)] != kFar) continue;
-        distance[static_cast<std::size_t>(to)] = d;
+        if (distance[to] != kFar) continue;
+        distance[to] = d;
         next.push_back(to);
       }
     }
@@ -259,12 +256,12 @@ CubeOrbits::CubeOrbits() : orbit_(PocketCube::kStates, -1), permutation_(PocketC
     return PocketCube::number(c);
   };
   for (std::int32_t state = 0; state < PocketCube::kStates; ++state) {
-    if (orbit_[static_cast<std::size_t>(state)] >= 0) continue;
+    if (orbit_[state] >= 0) continue;
     const auto orbit = static_cast<std::int32_t>(first_.size());
     std::uint8_t size = 0;
     const auto add = [&](std::int32_t member) {
-      size += orbit_[static_cast<std::size_t>(member)] < 0;
-      orbit_[static_cast<std::size_t>(member)] = orbit;
+      size += orbit_[member] < 0;
+      orbit_[member] = orbit;
     };
     const StickerPermutation from = permutation(state);
     for (const StickerPermutation& s : symmetry) {
@@ -278,7 +275,7 @@ CubeOrbits::CubeOrbits() : orbit_(PocketCube::kStates, -1), permutation_(PocketC
     }
     first_.push_back(state);
     size_.push_back(size);
-    std::int32_t& place = permutation_[static_cast<std::size_t>(state / PocketCube::kTwists)];
+    std::int32_t& place = permutation_[state / PocketCube::kTwists];
     if (place < 0) place = permutations_++;
   }
 }

@@ -38,7 +38,7 @@ struct StickerCube {
  private:
   static constexpr Stickers solved_colours() {
     Stickers c{};
-    for (int i = 0; i < kStickers; ++i) c[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(i / (N * N));
+    for (int i = 0; i < kStickers; ++i) c[i] = static_cast<std::uint8_t>(i / (N * N));
     return c;
   }
 };
@@ -91,7 +91,7 @@ class PocketCube {
   /// The quarter turns from solved, of every state, by breadth-first search.
   std::vector<std::uint8_t> distances() const;
   /// True if the distance is odd: every move swaps the parity of the corners' permutation.
-  bool odd(std::int32_t state) const { return odd_[static_cast<std::size_t>(state / kTwists)]; }
+  bool odd(std::int32_t state) const { return odd_[state / kTwists]; }
 
  private:
   friend class CubeOrbits;
@@ -118,15 +118,13 @@ class CubeOrbits {
   /// Made at first use, in about a second.
   static const CubeOrbits& get();
   std::int32_t count() const { return static_cast<std::int32_t>(first_.size()); }
-  std::int32_t orbit(std::int32_t state) const { return orbit_[static_cast<std::size_t>(state)]; }
+  std::int32_t orbit(std::int32_t state) const { return orbit_[state]; }
   /// The orbit's state with the least number.
-  std::int32_t first(std::int32_t orbit) const { return first_[static_cast<std::size_t>(orbit)]; }
-  std::int32_t size(std::int32_t orbit) const { return size_[static_cast<std::size_t>(orbit)]; }
+  std::int32_t first(std::int32_t orbit) const { return first_[orbit]; }
+  std::int32_t size(std::int32_t orbit) const { return size_[orbit]; }
   /// First states have few of the 5040 permutations. How many, and the place among them of an orbit's first state's.
   std::int32_t permutations() const { return permutations_; }
-  std::int32_t permutation(std::int32_t orbit) const {
-    return permutation_[static_cast<std::size_t>(first(orbit) / PocketCube::kTwists)];
-  }
+  std::int32_t permutation(std::int32_t orbit) const { return permutation_[first(orbit) / PocketCube::kTwists]; }
 
  private:
   CubeOrbits();

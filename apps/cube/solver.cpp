@@ -110,18 +110,17 @@ CubeJudge::Everything CubeJudge::everything() {
     std::vector<float> of_orbit(firsts.size());
     for (std::size_t o = 0; o < firsts.size(); ++o) firsts[o] = orbits.first(static_cast<std::int32_t>(o));
     costs(firsts, of_orbit);
-    for (std::size_t s = 0; s < states.size(); ++s)
-      all.costs[s] = of_orbit[static_cast<std::size_t>(orbits.orbit(states[s]))];
+    for (std::size_t s = 0; s < states.size(); ++s) all.costs[s] = of_orbit[orbits.orbit(states[s])];
   } else {
     costs(states, all.costs);
   }
   for (const std::int32_t s : states) {
     float least = std::numeric_limits<float>::infinity();
     for (int m = 0; m < PocketCube::kMoves; ++m) {
-      const float cost = all.costs[static_cast<std::size_t>(cube.turn(s, m))];
+      const float cost = all.costs[cube.turn(s, m)];
       if (cost >= least) continue;
       least = cost;
-      all.moves[static_cast<std::size_t>(s)] = static_cast<std::uint8_t>(m);
+      all.moves[s] = static_cast<std::uint8_t>(m);
     }
   }
   return all;
@@ -200,16 +199,16 @@ std::vector<std::int32_t> lengths_of(std::span<const std::uint8_t> policy) {
   for (std::int32_t start = 0; start < PocketCube::kStates; ++start) {
     std::int32_t at = start;
     path.clear();
-    while (length[static_cast<std::size_t>(at)] == kUnknown) {
-      length[static_cast<std::size_t>(at)] = kOnPath;
+    while (length[at] == kUnknown) {
+      length[at] = kOnPath;
       path.push_back(at);
-      at = cube.turn(at, policy[static_cast<std::size_t>(at)]);
+      at = cube.turn(at, policy[at]);
     }
-    std::int32_t known = length[static_cast<std::size_t>(at)];
+    std::int32_t known = length[at];
     if (known == kOnPath) known = kNever;
     for (std::size_t i = path.size(); i-- > 0;) {
       if (known != kNever) ++known;
-      length[static_cast<std::size_t>(path[i])] = known;
+      length[path[i]] = known;
     }
   }
   return length;
@@ -219,7 +218,7 @@ std::vector<std::int32_t> lengths_of(std::span<const std::uint8_t> policy) {
 
 FullCensus census(const CubeJudge::Everything& net, std::span<const std::uint8_t> distances, int limit, int width) {
   const CostFunction known = [&](std::span<const std::int32_t> states, std::span<float> costs) {
-    for (std::size_t i = 0; i < states.size(); ++i) costs[i] = net.costs[static_cast<std::size_t>(states[i])];
+    for (std::size_t i = 0; i < states.size(); ++i) costs[i] = net.costs[states[i]];
   };
   const std::vector<std::int32_t> length = lengths_of(net.moves);
   FullCensus result;
@@ -234,7 +233,7 @@ FullCensus census(const CubeJudge::Everything& net, std::span<const std::uint8_t
     }
     result.all.add(distances[i], moves);
     result.by_distance[distances[i]].add(distances[i], moves);
-    if (moves >= 0) ++result.moves[static_cast<std::size_t>(moves)];
+    if (moves >= 0) ++result.moves[moves];
   }
   return result;
 }
@@ -245,7 +244,7 @@ std::array<double, kDistances> success(CubeJudge& judge, std::span<const std::in
   std::array<double, kDistances> all{}, solved{};
   std::vector<std::int32_t> now, from;
   for (const std::int32_t s : states) {
-    const std::size_t d = distances[static_cast<std::size_t>(s)];
+    const std::size_t d = distances[s];
     ++all[d];
     if (s == 0) {
       ++solved[d];
@@ -263,7 +262,7 @@ std::array<double, kDistances> success(CubeJudge& judge, std::span<const std::in
       now[kept] = cube.turn(now[i], moves[i]);
       from[kept] = from[i];
       if (now[kept] == 0)
-        ++solved[distances[static_cast<std::size_t>(from[kept])]];
+        ++solved[distances[from[kept]]];
       else
         ++kept;
     }

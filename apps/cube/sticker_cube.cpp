@@ -54,12 +54,12 @@ constexpr Cycles<N> cycles_of(int move) {
   std::array<bool, 6 * N * N> seen{};
   std::size_t count = 0;
   for (int s = 0; s < 6 * N * N; ++s) {
-    if (seen[static_cast<std::size_t>(s)] || dot(place_of<N>(s), axis) < N - 1) continue;
+    if (seen[s] || dot(place_of<N>(s), axis) < N - 1) continue;
     std::array<std::uint8_t, 4> cycle{};
     int at = s;
     for (std::uint8_t& step : cycle) {
       step = static_cast<std::uint8_t>(at);
-      seen[static_cast<std::size_t>(at)] = true;
+      seen[at] = true;
       const Point p = place_of<N>(at);
       const int side = move % 2 == 0 ? -1 : 1;  // clockwise as seen from outside
       at = sticker_at<N>(dot(axis, p) * axis + side * cross(axis, p));
@@ -72,7 +72,7 @@ constexpr Cycles<N> cycles_of(int move) {
 template <int N>
 constexpr auto all_cycles() {
   std::array<Cycles<N>, StickerCube<N>::kMoves> all{};
-  for (int m = 0; m < StickerCube<N>::kMoves; ++m) all[static_cast<std::size_t>(m)] = cycles_of<N>(m);
+  for (int m = 0; m < StickerCube<N>::kMoves; ++m) all[m] = cycles_of<N>(m);
   return all;
 }
 
@@ -83,7 +83,7 @@ constexpr auto kCycles = all_cycles<N>();
 
 template <int N>
 void StickerCube<N>::turn(int move) {
-  for (const auto& [a, b, c, d] : kCycles<N>[static_cast<std::size_t>(move)].of) {
+  for (const auto& [a, b, c, d] : kCycles<N>[move].of) {
     const std::uint8_t last = colours[d];
     colours[d] = colours[c];
     colours[c] = colours[b];

@@ -92,8 +92,7 @@ class ValueCube : public CubeLearner {
   std::int32_t first(std::int32_t place) const { return settings_.symmetry ? CubeOrbits::get().first(place) : place; }
 
   float target(std::int32_t state) const {
-    const float distance = labelled_ ? cube_distances()[static_cast<std::size_t>(state)]
-                                     : targets_[static_cast<std::size_t>(place(state))];
+    const float distance = labelled_ ? cube_distances()[state] : targets_[place(state)];
     if (!settings_.classes) return distance;
     const float pairs = (distance - static_cast<float>(PocketCube::get().odd(state))) / 2;
     return std::clamp(pairs, 0.0f, static_cast<float>(kPairClasses - 1));
@@ -133,9 +132,8 @@ class ValueCube : public CubeLearner {
     judge_->costs(states, value);
     for (std::size_t i = 0; i < states.size(); ++i) value[i] = settled(states[i], value[i]);
     for (std::size_t i = 0; i < states.size(); ++i) {
-      float least = value[static_cast<std::size_t>(place(cube.turn(states[i], 0)))];
-      for (int m = 1; m < PocketCube::kMoves; ++m)
-        least = std::min(least, value[static_cast<std::size_t>(place(cube.turn(states[i], m)))]);
+      float least = value[place(cube.turn(states[i], 0))];
+      for (int m = 1; m < PocketCube::kMoves; ++m) least = std::min(least, value[place(cube.turn(states[i], m))]);
       targets_[i] = states[i] == 0 ? 0 : least + 1;
     }
   }

@@ -195,8 +195,8 @@ class Replay {
   using Entry = Transition<Observation>;
   explicit Replay(const ReplayOptions& options)
       : sampler_(options), entries_(static_cast<std::size_t>(options.capacity)) {}
-  void add(const Entry& entry) { entries_[static_cast<std::size_t>(sampler_.place_for_new())] = entry; }
-  const Entry& operator[](std::int64_t i) const { return entries_[static_cast<std::size_t>(i)]; }
+  void add(const Entry& entry) { entries_[sampler_.place_for_new()] = entry; }
+  const Entry& operator[](std::int64_t i) const { return entries_[i]; }
   std::int64_t size() const { return sampler_.size(); }
   Sampler& sampler() { return sampler_; }
   const Sampler& sampler() const { return sampler_; }

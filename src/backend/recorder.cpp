@@ -43,9 +43,8 @@ Recorder::Recorder(const lower::Program& program)
     for (std::size_t phase = 0; phase < phases_; ++phase) {
       offset_[phase * lanes_ + lane] = length_;
       length_ += 1;
-      lower::for_each_run(program.pieces[phase][lane], [&](const Piece& piece, std::int64_t) {
-        length_ += program.codes[static_cast<std::size_t>(piece.code)].calls.size();
-      });
+      lower::for_each_run(program.pieces[phase][lane],
+                          [&](const Piece& piece, std::int64_t) { length_ += program.codes[piece.code].calls.size(); });
     }
     length_ = rounded(length_);
   }
@@ -117,20 +116,19 @@ void Recorder::settle() noexcept {
 void Recorder::add_lanes(const Mark& mark, const std::uint64_t* times) noexcept {
   const int lanes = program_.lanes;
   for (int m = 0; m < mark.members; ++m) {
-    Member& member = members_[static_cast<std::size_t>(m)];
+    Member& member = members_[m];
     std::uint64_t here = mark.begin;  // where this thread's time is accounted for
     for (std::size_t phase = 0; phase < phases_; ++phase) {
       for (int lane = m * lanes / mark.members; lane < (m + 1) * lanes / mark.members; ++lane) {
         const std::uint64_t* t = times + offset(phase, lane);
         Sum* sums = sums_.data() + static_cast<std::size_t>(lane) * calls_;
         (phase == 0 ? member.start : member.barrier[phase]) += t[0] - here;
-        lower::for_each_run(program_.pieces[phase][static_cast<std::size_t>(lane)],
-                            [&](const Piece& piece, std::int64_t) {
-                              const auto code = static_cast<std::size_t>(piece.code);
-                              Sum* sum = sums + code_begin_[code];
-                              const std::size_t calls = program_.codes[code].calls.size();
-                              for (std::size_t i = 0; i < calls; ++i, ++t) sum[i].add(t[1] - t[0]);
-                            });
+        lower::for_each_run(program_.pieces[phase][lane], [&](const Piece& piece, std::int64_t) {
+          const auto code = static_cast<std::size_t>(piece.code);
+          Sum* sum = sums + code_begin_[code];
+          const std::size_t calls = program_.codes[code].calls.size();
+          for (std::size_t i = 0; i < calls; ++i, ++t) sum[i].add(t[1] - t[0]);
+        });
         const std::uint64_t worked = *t - times[offset(phase, lane)];
         member.busy += worked;
         member.phase[phase] += worked;

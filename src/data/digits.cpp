@@ -61,7 +61,7 @@ double squared_distance(Point p, const Segment& s) {
 
 /// The strokes of one digit, in pixels.
 void place(int digit, Draw& draw, const DigitOptions& options, std::vector<Segment>& segments) {
-  const auto& variants = glyphs()[static_cast<std::size_t>(digit)];
+  const auto& variants = glyphs()[digit];
   const Strokes& points = variants[draw.below(variants.size())];
   // A turn by the angle whose tangent is t needs no sine.
   const double t = draw.signed_unit() * options.turn, cosine = 1 / std::sqrt(1 + t * t), sine = t * cosine;

@@ -79,8 +79,7 @@ struct Loader::Inside {
     const std::int64_t first = index * options.batch;
     batch.count = std::min(options.batch, examples - first);
     const std::int64_t filled = short_rows > 0 ? batch.count : options.batch;
-    for (std::int64_t i = 0; i < filled; ++i)
-      rows[static_cast<std::size_t>(i)] = order[static_cast<std::size_t>((first + i) % examples)];
+    for (std::int64_t i = 0; i < filled; ++i) rows[i] = order[(first + i) % examples];
     batch.epoch = epoch;
     batch.index = index;
     fill({std::span(rows).first(static_cast<std::size_t>(filled)), seed, epoch}, batch);

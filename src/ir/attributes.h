@@ -77,9 +77,7 @@ struct ScanForm {
   bool is_stacked(int result) const { return result >= carries && result < carries + stacked; }
   bool is_sum(int result) const { return result >= carries + stacked; }
   /// Has the result an axis of moments before its others?
-  bool has_time(int result) const {
-    return is_carry(result) ? kept[static_cast<std::size_t>(result)] : is_stacked(result);
-  }
+  bool has_time(int result) const { return is_carry(result) ? kept[result] : is_stacked(result); }
   /// Where a kept value stands before the first turn, and after the last.
   std::int64_t first_slot() const { return reverse ? steps : 0; }
   std::int64_t last_slot() const { return reverse ? 0 : steps; }

@@ -50,7 +50,7 @@ struct Update {
 
 class Graph : public std::enable_shared_from_this<Graph> {
  public:
-  const Node& operator[](int id) const { return nodes_[static_cast<std::size_t>(id)]; }
+  const Node& operator[](int id) const { return nodes_[id]; }
   int size() const { return static_cast<int>(nodes_.size()); }
 
   /// Adds a node, or finds the equal one. Infers its type; an Error names the caller's line, the op and the sizes.

@@ -142,11 +142,11 @@ class Axes {
     for (int i = 0; i < rank; ++i) push_back(to);
   }
   constexpr int rank() const { return rank_; }
-  constexpr AxisTo operator[](int axis) const { return to_[static_cast<std::size_t>(axis)]; }
-  constexpr AxisTo& operator[](int axis) { return to_[static_cast<std::size_t>(axis)]; }
+  constexpr AxisTo operator[](int axis) const { return to_[axis]; }
+  constexpr AxisTo& operator[](int axis) { return to_[axis]; }
   constexpr const AxisTo* begin() const { return to_.data(); }
   constexpr const AxisTo* end() const { return to_.data() + rank_; }
-  constexpr void push_back(AxisTo to) { to_[static_cast<std::size_t>(rank_++)] = to; }
+  constexpr void push_back(AxisTo to) { to_[rank_++] = to; }
   constexpr bool contains(AxisTo to) const { return std::find(begin(), end(), to) != end(); }
   friend constexpr bool operator==(const Axes& a, const Axes& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end());

@@ -31,12 +31,12 @@ class Finder {
   }
 
  private:
-  int at(int id, int axis) const { return first_[static_cast<std::size_t>(id)] + axis; }
+  int at(int id, int axis) const { return first_[id] + axis; }
   int root(int i) {
-    while (parent_[static_cast<std::size_t>(i)] != i) i = parent_[static_cast<std::size_t>(i)];
+    while (parent_[i] != i) i = parent_[i];
     return i;
   }
-  void join(int a, int b) { parent_[static_cast<std::size_t>(root(b))] = root(a); }
+  void join(int a, int b) { parent_[root(b)] = root(a); }
 
   void join_axes() {
     for (int id = 0; id < body_.size(); ++id) {
@@ -48,14 +48,14 @@ class Finder {
             join(at(body_[id].inputs[k], a), at(id, map.operand[k][a].axis()));
     }
     for (int c = 0; c < form_.carries; ++c) {  // what a moment leaves is what the next one begins with
-      const int in = body_.inputs[static_cast<std::size_t>(c)], out = body_.outputs[static_cast<std::size_t>(c)];
+      const int in = body_.inputs[c], out = body_.outputs[c];
       for (int a = 0; a < body_[in].spec.shape.rank(); ++a) join(at(in, a), at(out, a));
     }
   }
 
   void count_outputs() {
     uses_as_output_.resize(static_cast<std::size_t>(body_.size()));
-    for (int id : body_.outputs) ++uses_as_output_[static_cast<std::size_t>(id)];
+    for (int id : body_.outputs) ++uses_as_output_[id];
   }
 
   /// The body cut along the axes of a class, if it can be.
@@ -67,11 +67,11 @@ class Finder {
       rows.node.push_back(*to);
     }
     for (int r = 0; r < form_.results(); ++r) {
-      const int id = body_.outputs[static_cast<std::size_t>(r)];
-      const AxisTo to = rows.node[static_cast<std::size_t>(id)];
+      const int id = body_.outputs[r];
+      const AxisTo to = rows.node[id];
       if (to.is_whole()) return {};
       const bool total = to.is_reduced();
-      if (total && (form_.is_carry(r) || r == 0 || uses_as_output_[static_cast<std::size_t>(id)] > 1)) return {};
+      if (total && (form_.is_carry(r) || r == 0 || uses_as_output_[id] > 1)) return {};
     }
     return rows;
   }
@@ -87,12 +87,12 @@ class Finder {
     if (node.op == Op::random) return {};  // its elements are numbered whole
     if (is_leaf(node.op)) return own;
     // A view of a value that is there whole is one more way to address it.
-    if (is_view(node.op) && rows.node[static_cast<std::size_t>(node.inputs[0])].is_whole()) return own;
+    if (is_view(node.op) && rows.node[node.inputs[0]].is_whole()) return own;
     const AxisMap& map = axes_of(body_, id);
     bool brought = definition(node.op).traits.any_part || (own.is_along() && map.free.contains(own.axis()));
     AxisTo reduced;
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      const AxisTo of = rows.node[static_cast<std::size_t>(node.inputs[k])];
+      const AxisTo of = rows.node[node.inputs[k]];
       if (of.is_whole()) continue;
       if (of.is_reduced() || k >= map.operand.size()) return {};  // a total is known after the last strip
       const AxisTo to = map.operand[k][of.axis()];
@@ -113,8 +113,7 @@ class Finder {
     const AxisMap& map = axes_of(body_, id);
     for (std::size_t k = 0; k < map.operand.size(); ++k)
       for (int a = 0; a < map.operand[k].rank(); ++a)
-        if (map.operand[k][a] == group && !(rows.node[static_cast<std::size_t>(body_[id].inputs[k])] == AxisTo(a)))
-          return false;
+        if (map.operand[k][a] == group && !(rows.node[body_[id].inputs[k]] == AxisTo(a))) return false;
     return true;
   }
 

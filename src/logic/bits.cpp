@@ -95,7 +95,7 @@ BitAutomaton::BitAutomaton(const Circuit& circuit, Location where) : circuit_(ci
                     std::to_string(circuit.inputs));
   std::vector<bool> used(static_cast<std::size_t>(circuit.inputs), false);
   auto mark = [&](std::int32_t wire) {
-    if (wire >= 0 && wire < circuit.inputs) used[static_cast<std::size_t>(wire)] = true;
+    if (wire >= 0 && wire < circuit.inputs) used[wire] = true;
   };
   for (const Gate& g : circuit.gates) {
     mark(g.a);
@@ -139,7 +139,7 @@ void BitAutomaton::step(const BitGrid& from, BitGrid& to, Border border) {
       run_gates();
       for (std::int64_t c = 0; c < from.channels(); ++c) {
         Word* row = to.row(c, y) + first;
-        std::copy_n(at(circuit_.outputs[static_cast<std::size_t>(c)]), count, row);
+        std::copy_n(at(circuit_.outputs[c]), count, row);
         if (first + count == words) row[count - 1] &= mask_of(width);
       }
     }
@@ -163,7 +163,7 @@ void BitAutomaton::step(const BitGrids& from, BitGrids& to, Border border) {
       }
       run_gates();
       for (std::int64_t c = 0; c < from.channels(); ++c)
-        std::copy_n(at(circuit_.outputs[static_cast<std::size_t>(c)]), count, to.row(c, y) + first);
+        std::copy_n(at(circuit_.outputs[c]), count, to.row(c, y) + first);
     }
 }
 

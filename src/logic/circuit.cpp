@@ -24,8 +24,7 @@ std::vector<std::int32_t> add_layer(Circuit& c, const Wiring& wiring, const std:
   std::vector<std::int32_t> made;
   for (std::size_t i = 0; i < wiring.size(); ++i) {
     made.push_back(static_cast<std::int32_t>(c.inputs + static_cast<std::int64_t>(c.gates.size())));
-    c.gates.push_back({functions[i % functions.size()], before[static_cast<std::size_t>(wiring[i].a)],
-                       before[static_cast<std::size_t>(wiring[i].b)]});
+    c.gates.push_back({functions[i % functions.size()], before[wiring[i].a], before[wiring[i].b]});
   }
   return made;
 }
@@ -67,7 +66,7 @@ class Simplifier {
   Literal of(std::int32_t wire) const {
     if (wire == kZero) return {};
     if (wire == kOne) return {kZero, true};
-    return known_[static_cast<std::size_t>(wire)];
+    return known_[wire];
   }
 
   /// A function of one argument, by its values at 0 and at 1.
@@ -110,7 +109,7 @@ class Simplifier {
   void remove_unread() {
     std::vector<bool> read(static_cast<std::size_t>(out_.inputs) + out_.gates.size(), false);
     auto mark = [&](std::int32_t wire) {
-      if (wire >= 0) read[static_cast<std::size_t>(wire)] = true;
+      if (wire >= 0) read[wire] = true;
     };
     for (auto o : out_.outputs) mark(o);
     for (std::size_t i = out_.gates.size(); i-- > 0;)
@@ -120,7 +119,7 @@ class Simplifier {
       }
     std::vector<std::int32_t> renamed(read.size());
     std::vector<Gate> kept;
-    auto name = [&](std::int32_t wire) { return wire < 0 ? wire : renamed[static_cast<std::size_t>(wire)]; };
+    auto name = [&](std::int32_t wire) { return wire < 0 ? wire : renamed[wire]; };
     for (std::size_t w = 0; w < read.size(); ++w) {
       const auto inputs = static_cast<std::size_t>(out_.inputs);
       if (w < inputs) {
@@ -147,7 +146,7 @@ std::vector<bool> Circuit::operator()(const std::vector<bool>& in) const {
   std::vector<bool> value = in;
   if (static_cast<std::int64_t>(in.size()) != inputs)
     throw Error("circuit: " + std::to_string(in.size()) + " values for " + std::to_string(inputs) + " inputs");
-  auto at = [&](std::int32_t wire) { return wire == kOne || (wire >= 0 && value[static_cast<std::size_t>(wire)]); };
+  auto at = [&](std::int32_t wire) { return wire == kOne || (wire >= 0 && value[wire]); };
   for (const Gate& g : gates) value.push_back(apply(g.function, at(g.a), at(g.b)));
   std::vector<bool> out;
   for (auto o : outputs) out.push_back(at(o));
@@ -204,7 +203,7 @@ std::vector<bool> seen_wires(const Circuit& c, std::int64_t visible) {
     changed = false;
     read.assign(inputs + c.gates.size(), false);
     auto mark = [&](std::int32_t wire) {
-      if (wire >= 0) read[static_cast<std::size_t>(wire)] = true;
+      if (wire >= 0) read[wire] = true;
     };
     for (std::size_t k = 0; k < channels; ++k)
       if (seen[k]) mark(c.outputs[k]);

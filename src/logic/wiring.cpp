@@ -49,8 +49,8 @@ Wiring random_wiring(std::int64_t in, std::int64_t out, std::uint64_t seed, Loca
   }
   Wiring pairs;
   for (std::int64_t i = 0; i < out; ++i) {
-    const auto a = ends[static_cast<std::size_t>(2 * i)];
-    auto b = ends[static_cast<std::size_t>(2 * i + 1)];
+    const auto a = ends[2 * i];
+    auto b = ends[2 * i + 1];
     if (a == b && in > 1) b = (b + 1 + static_cast<std::int64_t>(draw.below(static_cast<std::uint64_t>(in - 1)))) % in;
     pairs.push_back(wire(a, b));
   }

@@ -17,7 +17,7 @@ View Emitter::scratch(DType dtype, const Shape& shape) {
 
 View Emitter::lasting_scratch(DType dtype, const Shape& shape) {
   const View v = scratch(dtype, shape);
-  if (loop_ >= 0) buffers_.back().loop = loops_[static_cast<std::size_t>(loop_)].outer;
+  if (loop_ >= 0) buffers_.back().loop = loops_[loop_].outer;
   return v;
 }
 
@@ -45,7 +45,7 @@ void Emitter::call(int kernel, const std::vector<View>& operands, const char* na
      : v.advance == 0   ? p.cost.whole_bytes
                         : p.cost.strip_bytes) += distinct_bytes(v);
     if (v.buffer < 0) continue;
-    Buffer& b = buffers_[static_cast<std::size_t>(v.buffer)];
+    Buffer& b = buffers_[v.buffer];
     if (b.first < 0) b.first = now;
     b.last = now;
   }
@@ -63,28 +63,27 @@ void Emitter::begin_loop() {
 }
 
 void Emitter::end_loop() {
-  Loop& loop = loops_[static_cast<std::size_t>(loop_)];
+  Loop& loop = loops_[loop_];
   loop.end = static_cast<int>(calls_.size());
   loop_ = loop.outer;
 }
 
 int Emitter::root(int buffer) const {
-  while (buffers_[static_cast<std::size_t>(buffer)].same_as >= 0)
-    buffer = buffers_[static_cast<std::size_t>(buffer)].same_as;
+  while (buffers_[buffer].same_as >= 0) buffer = buffers_[buffer].same_as;
   return buffer;
 }
 
 /// Where a call makes a new buffer from one that nobody reads later, both are one.
 void Emitter::merge_in_place() {
   for (int now = 0; now < static_cast<int>(calls_.size()); ++now) {
-    Pending& p = calls_[static_cast<std::size_t>(now)];
+    Pending& p = calls_[now];
     const int* buffer = operand_buffers_.data() + p.first_operand;
     if (p.in_place == 0 || buffer[0] < 0) continue;
     const int made = root(buffer[0]);
     for (int k = 1; k < p.call.operands; ++k) {
       if (!((p.in_place >> k) & 1) || buffer[k] < 0) continue;
       const int from = root(buffer[k]);
-      Buffer &a = buffers_[static_cast<std::size_t>(from)], &b = buffers_[static_cast<std::size_t>(made)];
+      Buffer &a = buffers_[from], &b = buffers_[made];
       if (from == made || a.last != now || b.first != now || a.bytes != b.bytes || a.loop != b.loop) continue;
       a.last = b.last;
       b.same_as = from;
@@ -94,7 +93,7 @@ void Emitter::merge_in_place() {
 }
 
 bool Emitter::is_within(int loop, int outer) const {
-  while (loop >= 0 && loop != outer) loop = loops_[static_cast<std::size_t>(loop)].outer;
+  while (loop >= 0 && loop != outer) loop = loops_[loop].outer;
   return loop == outer;
 }
 
@@ -126,7 +125,7 @@ std::vector<CallList> Emitter::finish(std::size_t reserved, Memory& memory) {
   memory.lower_bound = std::max(memory.lower_bound, reserved + use.lower_bound);
   std::vector<std::int64_t> change(calls_.size() + 1, 0);  // of the bytes in use, at each call
   for (const plan::Lifetime& l : lifetimes) {
-    change[static_cast<std::size_t>(l.begin)] += static_cast<std::int64_t>(l.bytes);
+    change[l.begin] += static_cast<std::int64_t>(l.bytes);
     change[static_cast<std::size_t>(l.end) + 1] -= static_cast<std::int64_t>(l.bytes);
   }
   std::int64_t live = 0;
@@ -138,7 +137,7 @@ std::vector<CallList> Emitter::finish(std::size_t reserved, Memory& memory) {
     for (std::size_t i = p.first_operand; i < p.first_operand + static_cast<std::size_t>(p.call.operands); ++i) {
       Operand operand = operands_[i];
       if (operand_buffers_[i] >= 0) {
-        const auto at = static_cast<std::size_t>(slot[static_cast<std::size_t>(root(operand_buffers_[i]))]);
+        const auto at = static_cast<std::size_t>(slot[root(operand_buffers_[i])]);
         operand.offset += static_cast<std::int64_t>(reserved + lifetimes[at].offset);
       }
       lists[list].operands.push_back(operand);

@@ -86,28 +86,23 @@ class Builder {
     std::vector<int> last(static_cast<std::size_t>(g_.size()), -1);
     const std::vector<int> shared = last_shared();
     for (int id = g_.size() - 1; id >= 0; --id) {
-      const auto& place = s_.place[static_cast<std::size_t>(id)];
-      const int used =
-          place.home == Home::view || ir::is_view(g_[id].op) ? last[static_cast<std::size_t>(id)] : place.phase;
-      for (int in : g_[id].inputs)
-        last[static_cast<std::size_t>(in)] =
-            std::max({last[static_cast<std::size_t>(in)], used, shared[static_cast<std::size_t>(id)]});
+      const auto& place = s_.place[id];
+      const int used = place.home == Home::view || ir::is_view(g_[id].op) ? last[id] : place.phase;
+      for (int in : g_[id].inputs) last[in] = std::max({last[in], used, shared[id]});
     }
     const int end = static_cast<int>(s_.phases.size());
     for (const auto& c : s_.commits) extend(c.node, end, last);
     std::vector<plan::Lifetime> values;
     std::vector<int> nodes;
     for (int id = 0; id < g_.size(); ++id) {
-      const auto& place = s_.place[static_cast<std::size_t>(id)];
+      const auto& place = s_.place[id];
       if (place.phase < 0) continue;
       if (place.home == Home::state)
-        whole(id) =
-            dense_view(p_.state_base[static_cast<std::size_t>(place.index)], 0, g_[id].spec.dtype, g_[id].spec.shape);
+        whole(id) = dense_view(p_.state_base[place.index], 0, g_[id].spec.dtype, g_[id].spec.shape);
       if (place.home == Home::output)
-        whole(id) =
-            dense_view(p_.output_base[static_cast<std::size_t>(place.index)], 0, g_[id].spec.dtype, g_[id].spec.shape);
+        whole(id) = dense_view(p_.output_base[place.index], 0, g_[id].spec.dtype, g_[id].spec.shape);
       if (place.home != Home::arena) continue;
-      values.push_back({bytes_of(g_[id].spec), place.phase, std::max(place.phase, last[static_cast<std::size_t>(id)])});
+      values.push_back({bytes_of(g_[id].spec), place.phase, std::max(place.phase, last[id])});
       nodes.push_back(id);
     }
     const plan::MemoryUse use = plan::assign_offsets(values);
@@ -122,20 +117,20 @@ class Builder {
   std::vector<int> last_shared() const {
     std::vector<int> last(static_cast<std::size_t>(g_.size()), -1);
     for (std::size_t p = 0; p < s_.phases.size(); ++p)
-      for (int id : s_.phases[p].shared) last[static_cast<std::size_t>(id)] = static_cast<int>(p);
+      for (int id : s_.phases[p].shared) last[id] = static_cast<int>(p);
     return last;
   }
 
   void extend(int id, int phase, std::vector<int>& last) {
-    last[static_cast<std::size_t>(id)] = std::max(last[static_cast<std::size_t>(id)], phase);
+    last[id] = std::max(last[id], phase);
     if (ir::is_view(g_[id].op)) extend(g_[id].inputs[0], phase, last);
   }
 
   void place_partials() {
     for (int id = 0; id < g_.size(); ++id) {
-      const auto& place = s_.place[static_cast<std::size_t>(id)];
+      const auto& place = s_.place[id];
       if (place.phase < 0 || !place.cut.is_total()) continue;
-      View& partial = h_.partial[static_cast<std::size_t>(id)];
+      View& partial = h_.partial[id];
       if (place.into >= 0) continue;
       const Spec& spec = g_[id].spec;
       partial = dense_view(kPartial, static_cast<std::int64_t>(p_.partial_bytes), spec.dtype, spec.shape);
@@ -143,8 +138,8 @@ class Builder {
     }
     for (int id = 0; id < g_.size(); ++id) {
       int into = id;
-      while (s_.place[static_cast<std::size_t>(into)].into >= 0) into = s_.place[static_cast<std::size_t>(into)].into;
-      if (into != id) h_.partial[static_cast<std::size_t>(id)] = h_.partial[static_cast<std::size_t>(into)];
+      while (s_.place[into].into >= 0) into = s_.place[into].into;
+      if (into != id) h_.partial[id] = h_.partial[into];
     }
     h_.lane_bytes = static_cast<std::int64_t>(p_.partial_bytes);
   }
@@ -164,11 +159,11 @@ class Builder {
   }
 
   void lower_phase(int index) {
-    const plan::Phase& phase = s_.phases[static_cast<std::size_t>(index)];
-    const std::size_t reserved = shared_bytes_[static_cast<std::size_t>(index)];
+    const plan::Phase& phase = s_.phases[index];
+    const std::size_t reserved = shared_bytes_[index];
     p_.scratch_bytes = std::max(p_.scratch_bytes, reserved);
     std::vector<std::vector<Piece>> lanes(static_cast<std::size_t>(s_.lanes));
-    if (!h_.shared[static_cast<std::size_t>(index)].empty()) {
+    if (!h_.shared[index].empty()) {
       const auto pieces = add_codes(index, nullptr, -1, 0, true, reserved);
       for (auto& lane : lanes) lane = pieces;
     }
@@ -178,15 +173,14 @@ class Builder {
           std::any_of(region.members.begin(), region.members.end(), [](auto& m) { return m.cut.is_total(); });
       std::map<std::pair<std::int64_t, bool>, std::vector<Piece>> strips;
       for (int l = 0; l < region.lanes(); ++l) {
-        const auto begin = region.row_begin[static_cast<std::size_t>(l)],
-                   end = region.row_begin[static_cast<std::size_t>(l) + 1];
+        const auto begin = region.row_begin[l], end = region.row_begin[static_cast<std::size_t>(l) + 1];
         for (auto row = begin; row < end || (row == begin && totals && begin == end); row += region.strip) {
           const auto rows = std::min(region.strip, end - row);
           const bool first = totals && row == begin;
           const auto [it, fresh] = strips.try_emplace(std::pair(rows, first));
           if (fresh) it->second = add_codes(index, &region, static_cast<int>(r), rows, first, reserved);
           for (const Piece& piece : it->second)
-            lanes[static_cast<std::size_t>(region.first_lane + l)].push_back(
+            lanes[region.first_lane + l].push_back(
                 {piece.code, row + piece.inner, piece.inner, piece.span, piece.turns});
           if (rows == 0) break;
         }
@@ -205,7 +199,7 @@ class Builder {
     std::vector<Piece> pieces;
     for (const Turn& turn : turns) {
       pieces.push_back({first_code + turn.list, turn.inner, turn.inner, turn.span, turn.turns});
-      p_.codes[static_cast<std::size_t>(pieces.back().code)].rows = turn.rows;
+      p_.codes[pieces.back().code].rows = turn.rows;
     }
     return pieces;
   }
@@ -235,7 +229,7 @@ class Builder {
     std::vector<Copy> later;
     for (const plan::Commit& c : s_.commits) {
       const Spec& spec = g_[c.node].spec;
-      const int base = (c.home == Home::state ? p_.state_base : p_.output_base)[static_cast<std::size_t>(c.index)];
+      const int base = (c.home == Home::state ? p_.state_base : p_.output_base)[c.index];
       emitter.node = c.node;
       View from = committed(c.node, emitter);
       const bool from_state = std::find(p_.state_base.begin(), p_.state_base.end(), from.base) != p_.state_base.end();
@@ -249,7 +243,7 @@ class Builder {
     p_.commits = std::move(emitter.finish(0, memory_).front());
   }
 
-  View& whole(int id) { return h_.whole[static_cast<std::size_t>(id)]; }
+  View& whole(int id) { return h_.whole[id]; }
 
   const plan::Schedule& s_;
   const ir::Graph& g_;

@@ -62,7 +62,7 @@ class Lowering {
   std::vector<Turn> run_inside(Given given);
   /// A node's rows, or the whole of it, once it is there.
   View made(int id) {
-    const auto& place = schedule_.place[static_cast<std::size_t>(id)];
+    const auto& place = schedule_.place[id];
     return place.cut.is_along() ? strip(id, place.cut) : whole(id);
   }
 
@@ -98,7 +98,7 @@ class Lowering {
   bool in_this_region(int id) const;
   /// Has this lane's part of a total been begun by an earlier strip, or by the total it is added to?
   bool accumulates(int id, plan::Cut cut) const;
-  bool adds_to_total(int id) const { return !first_ || schedule_.place[static_cast<std::size_t>(id)].into >= 0; }
+  bool adds_to_total(int id) const { return !first_ || schedule_.place[id].into >= 0; }
 
   void lower(int id, plan::Cut cut);
   void lower_lane_sum(int id, plan::Cut cut);

@@ -50,15 +50,15 @@ class Body {
   }
 
   plan::Region& region() { return schedule.phases[0].regions[0]; }
-  const plan::Placement& at(int id) const { return schedule.place[static_cast<std::size_t>(id)]; }
+  const plan::Placement& at(int id) const { return schedule.place[id]; }
 
   plan::Schedule schedule;
   Homes homes;
 
  private:
   void place(const ir::Node& node, int id, const ir::ScanRows* rows) {
-    plan::Placement& p = schedule.place[static_cast<std::size_t>(id)];
-    const ir::AxisTo to = rows ? rows->node[static_cast<std::size_t>(id)] : ir::kWhole;
+    plan::Placement& p = schedule.place[id];
+    const ir::AxisTo to = rows ? rows->node[id] : ir::kWhole;
     p.cut = to.is_along() ? Cut::along(to.axis()) : to.is_reduced() ? Cut::total(to.group()) : Cut::once();
     // An input that is cut is there as rows; of other leaves all is.
     if (ir::is_leaf(node.op) && !(node.op == Op::input && to.is_along())) p.home = Home::leaf;
@@ -98,7 +98,7 @@ class Loop {
     for (int k = 0; k < static_cast<int>(in_.size()); ++k) give_input(k);
     for (int id = 0; id < graph_.size(); ++id)
       if (graph_[id].op == Op::constant)
-        body_.homes.whole[static_cast<std::size_t>(id)] =
+        body_.homes.whole[id] =
             dense_view(homes_.constants.at(graph_[id].value.get()), 0, graph_[id].spec.dtype, graph_[id].spec.shape);
     turn_weights();
     for (int r = 0; r < form_.results(); ++r) form_.is_sum(r) ? give_sum(r) : give_result(r);
@@ -134,10 +134,10 @@ class Loop {
   };
 
   void give_input(int k) {
-    const int node = graph_.inputs[static_cast<std::size_t>(k)];
-    View v = in_[static_cast<std::size_t>(k)];
+    const int node = graph_.inputs[k];
+    View v = in_[k];
     if (k < form_.carries) {
-      const View& stored = out_[static_cast<std::size_t>(k)].view;
+      const View& stored = out_[k].view;
       const View begin = form_.has_time(k) ? moment_of(stored, form_.first_slot(), direction_) : stored;
       kernels_.copy(begin, v, emit_);
       v = begin;
@@ -145,7 +145,7 @@ class Loop {
       v = moment_of(v, first_moment_, direction_);
     }
     if (body_.at(node).home == Home::leaf)
-      body_.homes.whole[static_cast<std::size_t>(node)] = v;
+      body_.homes.whole[node] = v;
     else
       given_.values[node] = v;
   }
@@ -161,7 +161,7 @@ class Loop {
       const std::string& own = labels.operands[1];
       if (graph_[weights].op != Op::input || body_.at(weights).home != Home::leaf || own.size() != 2) continue;
       if (labels.result.find(own[0]) == std::string::npos || labels.holders(own[0]) != 1) continue;
-      View across = body_.homes.whole[static_cast<std::size_t>(weights)];
+      View across = body_.homes.whole[weights];
       if (labels.result.find(own[1]) != std::string::npos || across.step != 0 || across.strides[1] != 1) continue;
       std::swap(across.shape[0], across.shape[1]);
       std::swap(across.strides[0], across.strides[1]);
@@ -179,8 +179,8 @@ class Loop {
   }
 
   void give_result(int r) {
-    const int node = graph_.outputs[static_cast<std::size_t>(r)];
-    const Destination& to = out_[static_cast<std::size_t>(r)];
+    const int node = graph_.outputs[r];
+    const Destination& to = out_[r];
     if (form_.is_carry(r) && !form_.has_time(r)) {  // its old value is read until the turn's end
       handed_.push_back({Handed::stored, to.view, node});
       return;
@@ -194,8 +194,8 @@ class Loop {
   }
 
   void give_sum(int r) {
-    const int node = graph_.outputs[static_cast<std::size_t>(r)];
-    const Destination& to = out_[static_cast<std::size_t>(r)];
+    const int node = graph_.outputs[r];
+    const Destination& to = out_[r];
     if (!to.accumulate) {
       View zeros = dense_view(homes_.zero, 0, to.view.dtype, to.view.shape);
       zeros.strides = Strides(zeros.shape.rank(), 0);

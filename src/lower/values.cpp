@@ -9,7 +9,7 @@ using plan::Cut;
 using plan::Home;
 
 bool Lowering::in_this_region(int id) const {
-  const auto& p = schedule_.place[static_cast<std::size_t>(id)];
+  const auto& p = schedule_.place[id];
   return region_ && p.phase == phase_ && p.region == region_index_ && p.home != Home::view && p.home != Home::leaf;
 }
 
@@ -21,18 +21,18 @@ Shape Lowering::strip_shape(const Shape& shape, Cut cut) const {
 }
 
 View Lowering::operand(int id, int k, Cut cut) {
-  const int in = graph_[id].inputs[static_cast<std::size_t>(k)];
+  const int in = graph_[id].inputs[k];
   const auto rows = region_ ? plan::cut_of_operand(graph_, id, k, cut) : std::nullopt;
   return rows ? strip(in, *rows) : whole(in);
 }
 
 View Lowering::whole(int id) {
-  const auto& shared = homes_.shared[static_cast<std::size_t>(phase_)];
+  const auto& shared = homes_.shared[phase_];
   if (auto it = shared.find(id); it != shared.end()) return it->second;
   const Node& n = graph_[id];
-  if (in_this_region(id) && schedule_.place[static_cast<std::size_t>(id)].cut.is_once())
+  if (in_this_region(id) && schedule_.place[id].cut.is_once())
     if (auto it = local_.find(id); it != local_.end()) return it->second;
-  if (const View& v = homes_.whole[static_cast<std::size_t>(id)]; v.base >= 0) return v;
+  if (const View& v = homes_.whole[id]; v.base >= 0) return v;
   if (ir::is_view(n.op)) return through(n, whole(n.inputs[0]), {});
   throw Error("internal: node " + std::to_string(id) + " (" + std::string(ir::definition(n.op).name) +
               ") has no whole value");
@@ -40,7 +40,7 @@ View Lowering::whole(int id) {
 
 View Lowering::strip(int id, Cut cut) {
   // A member of this region may also be read along another axis of the same size: then its strip is not the one wanted.
-  if (in_this_region(id) && schedule_.place[static_cast<std::size_t>(id)].cut == cut) {
+  if (in_this_region(id) && schedule_.place[id].cut == cut) {
     if (auto it = local_.find(id); it != local_.end()) return it->second;
     if (auto it = outer_.find(id); it != outer_.end()) return local_[id] = block_of(it->second, cut);
     if (auto it = given_.results.find(id); it != given_.results.end())
@@ -76,12 +76,11 @@ View Lowering::through(const Node& n, const View& v, std::optional<Cut> cut) {
 
 View Lowering::destination(int id, Cut cut) {
   const Node& n = graph_[id];
-  if (!region_) return homes_.shared[static_cast<std::size_t>(phase_)].at(id);
+  if (!region_) return homes_.shared[phase_].at(id);
   if (auto it = given_.results.find(id); it != given_.results.end())
     return in_block_ && !cut.is_total() ? block_of(it->second.view, cut) : it->second.view;
-  if (cut.is_total()) return homes_.partial[static_cast<std::size_t>(id)];
-  if (const View& v = homes_.whole[static_cast<std::size_t>(id)]; v.base >= 0)
-    return cut.is_once() ? v : rows_of(v, cut);
+  if (cut.is_total()) return homes_.partial[id];
+  if (const View& v = homes_.whole[id]; v.base >= 0) return cut.is_once() ? v : rows_of(v, cut);
   const Shape shape = strip_shape(n.spec.shape, cut);
   return in_block_ && outlasts_block(id) ? lasting_destination(id, cut) : emit_.scratch(n.spec.dtype, shape);
 }
@@ -89,8 +88,8 @@ View Lowering::destination(int id, Cut cut) {
 Destination Lowering::further_destination(int id, int number, Cut cut) {
   if (const auto found = homes_.further.find(id); found != homes_.further.end())
     for (int result : found->second)
-      if (graph_[result].attrs.ints[0] == number && schedule_.place[static_cast<std::size_t>(result)].phase >= 0) {
-        const Cut own = schedule_.place[static_cast<std::size_t>(result)].cut;
+      if (graph_[result].attrs.ints[0] == number && schedule_.place[result].phase >= 0) {
+        const Cut own = schedule_.place[result].cut;
         local_[result] = destination(result, own);
         return {local_[result], accumulates(result, own)};
       }
@@ -109,7 +108,7 @@ View Lowering::dense(View v) {
 std::vector<Turn> Lowering::run() {
   if (region_) return lower_region();
   const int list = emit_.begin_list();
-  for (int id : schedule_.phases[static_cast<std::size_t>(phase_)].shared) {
+  for (int id : schedule_.phases[phase_].shared) {
     emit_.node = id;
     if (!ir::is_view(graph_[id].op)) lower(id, Cut::once());
   }
@@ -138,11 +137,10 @@ bool Lowering::accumulates(int id, Cut cut) const {
 /// The parts that the lanes of the total's region have made.
 void Lowering::lower_lane_sum(int id, Cut cut) {
   const int total = graph_[id].inputs[0];
-  const auto& place = schedule_.place[static_cast<std::size_t>(total)];
-  const plan::Region& from =
-      schedule_.phases[static_cast<std::size_t>(place.phase)].regions[static_cast<std::size_t>(place.region)];
+  const auto& place = schedule_.place[total];
+  const plan::Region& from = schedule_.phases[place.phase].regions[place.region];
   local_[id] = destination(id, cut);
-  View parts = homes_.partial[static_cast<std::size_t>(total)];
+  View parts = homes_.partial[total];
   parts.base = kPartials;
   if (!cut.is_once()) parts = rows_of(parts, cut);
   parts.offset += from.first_lane * homes_.lane_bytes;

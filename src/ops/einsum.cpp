@@ -51,7 +51,7 @@ Tensor product(const char* name, const Tensor& a, const Tensor& b, const char* l
                         " do not broadcast");
       if (n == 1 && m != 1) continue;
       kept.push_back(n);
-      spec += labels[static_cast<std::size_t>(batch - from_last)];
+      spec += labels[batch - from_last];
     }
     kept.push_back(t.size(-2));
     kept.push_back(t.size(-1));
@@ -227,7 +227,7 @@ double einsum_flops(const Spec&, std::span<const Spec> in, const Attrs& attrs) {
   std::string seen;
   for (std::size_t i = 0; i < in.size(); ++i)
     for (int k = 0; k < in[i].shape.rank(); ++k) {
-      const char label = labels.operands[i][static_cast<std::size_t>(k)];
+      const char label = labels.operands[i][k];
       if (seen.find(label) != std::string::npos) continue;
       seen += label;
       product *= static_cast<double>(in[i].shape[k]);

@@ -154,9 +154,8 @@ TableGradient table_gradient(const Shape& table, const Elements& order, const El
   for (std::size_t i = 0; i < count; ++i) {
     const auto entry = static_cast<std::int64_t>(order[i]), row = static_cast<std::int64_t>(order[count + i]) / terms;
     if (entry < 0 || entry >= table[0]) continue;
-    g.reached[static_cast<std::size_t>(entry)] = true;
-    for (std::int64_t k = 0; k < table[1]; ++k)
-      g.of[static_cast<std::size_t>(entry * table[1] + k)] += rows[static_cast<std::size_t>(row * table[1] + k)];
+    g.reached[entry] = true;
+    for (std::int64_t k = 0; k < table[1]; ++k) g.of[entry * table[1] + k] += rows[row * table[1] + k];
   }
   return g;
 }
@@ -371,7 +370,7 @@ Elements evaluate_op(const Call& call) {
     case Op::attention_grad:
       return evaluate_attention(call);
     case Op::scan:
-      return evaluate_scan(call)[static_cast<std::size_t>(call.result)];
+      return evaluate_scan(call)[call.result];
     default:
       fail(call.node.where, "the interpreter cannot evaluate " + std::string(definition(op).name));
   }
@@ -388,10 +387,10 @@ class Interpreter {
   std::vector<Elements> run_on(const std::vector<const Elements*>& inputs) {
     for (int id = 0; id < graph_.size(); ++id) {
       const Node& node = graph_[id];
-      values_.push_back(node.op == Op::input ? *inputs[static_cast<std::size_t>(node.attrs.ints[0])] : value_of(node));
+      values_.push_back(node.op == Op::input ? *inputs[node.attrs.ints[0]] : value_of(node));
     }
     std::vector<Elements> outputs;
-    for (int id : graph_.outputs) outputs.push_back(values_[static_cast<std::size_t>(id)]);
+    for (int id : graph_.outputs) outputs.push_back(values_[id]);
     return outputs;
   }
 
@@ -425,7 +424,7 @@ class Interpreter {
         Call call{op, {}, {}, node.spec, further ? static_cast<int>(node.attrs.ints[0]) : 0, rounding_};
         for (int input : op.inputs) {
           call.specs.push_back(graph_[input].spec);
-          call.in.push_back(&values_[static_cast<std::size_t>(input)]);
+          call.in.push_back(&values_[input]);
         }
         Elements out = op.op == Op::scan ? scanned(call) : evaluate_op(call);
         round_to(node.spec.dtype, out, rounding_);
@@ -438,7 +437,7 @@ class Interpreter {
   Elements scanned(const Call& call) {
     auto& results = scans_[&call.node];
     if (results.empty()) results = evaluate_scan(call);
-    return results[static_cast<std::size_t>(call.result)];
+    return results[call.result];
   }
 
   static Elements checked(const Node& node, const Array& array, const std::string& what) {
@@ -450,7 +449,7 @@ class Interpreter {
   Array array_of(int id) const {
     Spec spec = graph_[id].spec;
     if (rounding_ == Rounding::none && is_floating(spec.dtype)) spec.dtype = DType::f64;
-    return write(values_[static_cast<std::size_t>(id)], spec);
+    return write(values_[id], spec);
   }
 
   const Graph& graph_;

@@ -33,8 +33,8 @@ struct Cell {
   std::int64_t m, k, n;
   std::int64_t batch, i, j;
 
-  double a(std::int64_t at) const { return (*call.in[0])[static_cast<std::size_t>((batch * m + i) * k + at)]; }
-  double b(std::int64_t at) const { return (*call.in[1])[static_cast<std::size_t>((batch * k + at) * n + j)]; }
+  double a(std::int64_t at) const { return (*call.in[0])[(batch * m + i) * k + at]; }
+  double b(std::int64_t at) const { return (*call.in[1])[(batch * k + at) * n + j]; }
   double both(std::int64_t at) const { return met(semiring, a(at), b(at)); }
   std::size_t here() const { return static_cast<std::size_t>((batch * m + i) * n + j); }
 
@@ -98,7 +98,7 @@ Elements evaluate_contract(const Call& call) {
         if (call.node.op != Op::contract_grad) continue;
         const double best = cell.result();
         for (std::int64_t at = 0; at < cell.k; ++at)
-          out[static_cast<std::size_t>((cell.batch * cell.m + cell.i) * cell.k + at)] += cell.part(at, best);
+          out[(cell.batch * cell.m + cell.i) * cell.k + at] += cell.part(at, best);
       }
   return out;
 }

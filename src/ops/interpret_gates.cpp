@@ -10,7 +10,7 @@ void for_each_gate(const Call& call, F f) {
   const auto& ints = call.ints();
   const auto cells = call.shape(0)[1], rows = ints[0], count = static_cast<std::int64_t>(ints.size() / 2);
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto a = ints[static_cast<std::size_t>(1 + 2 * i)], b = ints[static_cast<std::size_t>(2 + 2 * i)];
+    const auto a = ints[1 + 2 * i], b = ints[2 + 2 * i];
     for (std::int64_t cell = 0; cell < cells; ++cell)
       f(static_cast<std::size_t>(i * cells + cell), static_cast<std::size_t>(i % rows * 4),
         static_cast<std::size_t>(a * cells + cell), static_cast<std::size_t>(b * cells + cell));

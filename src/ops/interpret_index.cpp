@@ -37,7 +37,7 @@ Elements scatter_add(const Call& call) {
   Elements out = *call.in[0];
   for_each_index(call.shape(2), [&](const Dims& index) {
     Dims target = index;
-    target[axis] = checked_index((*call.in[1])[static_cast<std::size_t>(index[axis])], call.shape(0)[axis]);
+    target[axis] = checked_index((*call.in[1])[index[axis]], call.shape(0)[axis]);
     if (target[axis] >= 0) out[position(target, call.shape(0))] += (*call.in[2])[position(index, call.shape(2))];
   });
   return out;
@@ -79,8 +79,7 @@ Elements embedding_sum(const Call& call) {
     const auto row = checked_index((*call.in[1])[at], rows);
     const auto first = static_cast<std::int64_t>(at) / picks * width;
     for (std::int64_t k = 0; k < width; ++k)
-      out[static_cast<std::size_t>(first + k)] +=
-          row < 0 ? missing(call.out()) : (*call.in[0])[static_cast<std::size_t>(row * width + k)];
+      out[first + k] += row < 0 ? missing(call.out()) : (*call.in[0])[row * width + k];
   }
   return out;
 }
@@ -91,8 +90,7 @@ Elements embedding_grad(const Call& call) {
   for (std::size_t at = 0; at < call.in[0]->size(); ++at) {
     const auto row = checked_index((*call.in[0])[at], rows);
     const auto from = static_cast<std::int64_t>(at) / picks * width;
-    for (std::int64_t k = 0; row >= 0 && k < width; ++k)
-      out[static_cast<std::size_t>(row * width + k)] += (*call.in[1])[static_cast<std::size_t>(from + k)];
+    for (std::int64_t k = 0; row >= 0 && k < width; ++k) out[row * width + k] += (*call.in[1])[from + k];
   }
   return out;
 }

@@ -24,9 +24,7 @@ struct Walk {
         reverse(c.ints()[0] != 0),
         lengths(c.ints()[1] ? c.in.back() : nullptr) {}
 
-  bool held(std::int64_t b, std::int64_t t) const {
-    return lengths && static_cast<double>(t) >= (*lengths)[static_cast<std::size_t>(b)];
-  }
+  bool held(std::int64_t b, std::int64_t t) const { return lengths && static_cast<double>(t) >= (*lengths)[b]; }
   std::int64_t moment(std::int64_t step) const { return reverse ? time - 1 - step : step; }
   /// Of gate `which` of so many, in a sequence.
   std::size_t at(std::int64_t b, std::int64_t t, std::int64_t j, std::int64_t which = 0, std::int64_t of = 1) const {
@@ -38,8 +36,7 @@ struct Walk {
   Elements times_weights(const Elements& h, const Elements& w_h) const {
     Elements out(static_cast<std::size_t>(gates * hidden));
     for (std::int64_t k = 0; k < hidden; ++k)
-      for (std::size_t n = 0; n < out.size(); ++n)
-        out[n] += h[static_cast<std::size_t>(k)] * w_h[static_cast<std::size_t>(k) * out.size() + n];
+      for (std::size_t n = 0; n < out.size(); ++n) out[n] += h[k] * w_h[static_cast<std::size_t>(k) * out.size() + n];
     return out;
   }
   /// h += d . w_h'
@@ -64,7 +61,7 @@ Elements lstm(const Call& call) {
       for (std::int64_t j = 0; j < w.hidden; ++j) {
         const auto unit = static_cast<std::size_t>(j);
         const auto gate = [&](std::int64_t which) {
-          return (*call.in[0])[w.at(b, t, j, which, 4)] + from_h[static_cast<std::size_t>(which * w.hidden + j)];
+          return (*call.in[0])[w.at(b, t, j, which, 4)] + from_h[which * w.hidden + j];
         };
         const double i = sigmoid(gate(0)), f = sigmoid(gate(1)), g = std::tanh(gate(2)), o = sigmoid(gate(3));
         if (!w.held(b, t)) {
@@ -106,14 +103,14 @@ Elements lstm_grad(const Call& call) {
         dc[unit] *= f;
         dh[unit] = 0;
         for (int k = 0; k < 4; ++k) {
-          d[static_cast<std::size_t>(k * w.hidden + j)] = by_gate[k];
+          d[k * w.hidden + j] = by_gate[k];
           if (call.result == 0) out[w.at(b, t, j, k, 4)] = by_gate[k];
         }
       }
       w.add_back(dh, d, *call.in[4]);
     }
     for (std::int64_t j = 0; call.result > 0 && j < w.hidden; ++j)
-      out[w.in_state(b, j)] = (call.result == 1 ? dh : dc)[static_cast<std::size_t>(j)];
+      out[w.in_state(b, j)] = (call.result == 1 ? dh : dc)[j];
   }
   return out;
 }
@@ -164,14 +161,13 @@ Elements gru_grad(const Call& call) {
         const double by_x[] = {dr, dz, dn}, by_h[] = {dr, dz, dn * r};
         dh[unit] *= z;
         for (int k = 0; k < 3; ++k) {
-          d[static_cast<std::size_t>(k * w.hidden + j)] = by_h[k];
+          d[k * w.hidden + j] = by_h[k];
           if (call.result < 2) out[w.at(b, t, j, k, 3)] = call.result == 0 ? by_x[k] : by_h[k];
         }
       }
       w.add_back(dh, d, *call.in[3]);
     }
-    for (std::int64_t j = 0; call.result == 2 && j < w.hidden; ++j)
-      out[w.in_state(b, j)] = dh[static_cast<std::size_t>(j)];
+    for (std::int64_t j = 0; call.result == 2 && j < w.hidden; ++j) out[w.in_state(b, j)] = dh[j];
   }
   return out;
 }

@@ -21,7 +21,7 @@ Spec with_time(const Spec& spec, std::int64_t moments) {
 }
 
 Spec result_spec(const ScanForm& form, const Graph& body, int result) {
-  const Spec& spec = body[body.outputs[static_cast<std::size_t>(result)]].spec;
+  const Spec& spec = body[body.outputs[result]].spec;
   if (!form.has_time(result)) return spec;
   if (spec.shape.rank() == kMaxRank)
     refuse("a value of " + std::to_string(kMaxRank) + " axes cannot have one more, of moments");
@@ -48,13 +48,12 @@ Spec infer_scan(std::span<const Spec> in, const Attrs& attrs) {
   const Graph& body = *attrs.body;
   expect_body(form, body, in.size());
   for (int k = 0; k < static_cast<int>(in.size()); ++k) {
-    const Spec& inside = body[body.inputs[static_cast<std::size_t>(k)]].spec;
+    const Spec& inside = body[body.inputs[k]].spec;
     const bool sequence = k >= form.carries && k < form.carries + form.sequences;
     if (sequence && inside.shape.rank() == kMaxRank) refuse("a moment of a sequence has too many axes");
     const Spec want = sequence ? with_time(inside, form.steps) : inside;
-    if (!(in[static_cast<std::size_t>(k)] == want))
-      refuse("operand " + std::to_string(k) + " must be " + to_string(want) + ", is " +
-             to_string(in[static_cast<std::size_t>(k)]));
+    if (!(in[k] == want))
+      refuse("operand " + std::to_string(k) + " must be " + to_string(want) + ", is " + to_string(in[k]));
   }
   for (std::size_t c = 0; c < static_cast<std::size_t>(form.carries); ++c)
     if (!(body[body.outputs[c]].spec == in[c]))
@@ -75,14 +74,14 @@ AxisMap axes_of_scan(int result, std::span<const Spec> in, const Attrs& attrs) {
   for (const Spec& spec : in) map.operand.emplace_back(spec.shape.rank(), kWhole);
   const auto& rows = ir::scan_axes(attrs).rows;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const AxisTo made = rows[i].node[static_cast<std::size_t>(body.outputs[static_cast<std::size_t>(result)])];
+    const AxisTo made = rows[i].node[body.outputs[result]];
     const AxisTo to = made.is_reduced() ? AxisTo::reduced(static_cast<int>(i))
                                         : AxisTo(made.axis() + (form.has_time(result) ? 1 : 0));
     for (int k = 0; k < static_cast<int>(in.size()); ++k) {
-      const AxisTo of = rows[i].node[static_cast<std::size_t>(body.inputs[static_cast<std::size_t>(k)])];
+      const AxisTo of = rows[i].node[body.inputs[k]];
       if (!of.is_along()) continue;
       const int moments = k >= form.carries && k < form.carries + form.sequences ? 1 : 0;
-      map.operand[static_cast<std::size_t>(k)][of.axis() + moments] = to;
+      map.operand[k][of.axis() + moments] = to;
     }
   }
   return map;

@@ -13,18 +13,18 @@ using ir::ScanForm;
 std::vector<Tensor> inlined(const Graph& body, const std::vector<Tensor>& inputs, const std::shared_ptr<Graph>& graph) {
   std::vector<int> made(static_cast<std::size_t>(body.size()), -1);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    made[static_cast<std::size_t>(body.inputs[i])] = ir::node_in(graph, inputs[i]);
+    made[body.inputs[i]] = ir::node_in(graph, inputs[i]);
   }
   for (int id = 0; id < body.size(); ++id) {
     if (body[id].op == Op::input) continue;
     ir::Node node = body[id];
-    for (int& input : node.inputs) input = made[static_cast<std::size_t>(input)];
+    for (int& input : node.inputs) input = made[input];
     node.scope = graph->scope;
     node.copy = graph->copy;
-    made[static_cast<std::size_t>(id)] = graph->add_node(std::move(node));
+    made[id] = graph->add_node(std::move(node));
   }
   std::vector<Tensor> outputs;
-  for (int id : body.outputs) outputs.emplace_back(graph, made[static_cast<std::size_t>(id)]);
+  for (int id : body.outputs) outputs.emplace_back(graph, made[id]);
   return outputs;
 }
 

@@ -66,7 +66,7 @@ class Former {
 
  private:
   static std::size_t size_of(const Graph& graph) { return static_cast<std::size_t>(graph.size()); }
-  bool varies(int id) const { return varies_[static_cast<std::size_t>(id)]; }
+  bool varies(int id) const { return varies_[id]; }
 
   // ---- what varies from moment to moment
   // ------------------------------------------------------------------------------
@@ -75,27 +75,27 @@ class Former {
     for (std::size_t k = 0; k < traced_.carries.size(); ++k) {
       const int in = traced_.carries[k];
       if (traced_.new_carries[k] == in)
-        outside_[static_cast<std::size_t>(in)] = ir::node_in(outer_, initial_[k]);  // handed on as it is
+        outside_[in] = ir::node_in(outer_, initial_[k]);  // handed on as it is
       else
-        varies_[static_cast<std::size_t>(in)] = true;
+        varies_[in] = true;
     }
-    for (int in : traced_.moments) varies_[static_cast<std::size_t>(in)] = true;
-    for (const Graph::Captured& c : from_.captured) outside_[static_cast<std::size_t>(c.input)] = c.outer;
+    for (int in : traced_.moments) varies_[in] = true;
+    for (const Graph::Captured& c : from_.captured) outside_[c.input] = c.outer;
     for (int id = 0; id < from_.size(); ++id)
       for (int in : from_[id].inputs)
-        if (varies(in)) varies_[static_cast<std::size_t>(id)] = true;
+        if (varies(in)) varies_[id] = true;
   }
 
   /// The node of the outer graph that computes what does not vary.
   int outside(int id) {
-    int& made = outside_[static_cast<std::size_t>(id)];
+    int& made = outside_[id];
     if (made >= 0) return made;
     const Node& node = from_[id];
     if (node.op == Op::state) return made = outer_->current(node.variable, node.where);
     if (ir::is_leaf(node.op)) return made = outer_->add_node(node);
     std::vector<int> inputs;
     for (int in : node.inputs) inputs.push_back(outside(in));
-    return outside_[static_cast<std::size_t>(id)] = outer_->add(node.op, std::move(inputs), node.attrs, node.where);
+    return outside_[id] = outer_->add(node.op, std::move(inputs), node.attrs, node.where);
   }
 
   Tensor tensor_outside(int id) { return {outer_, outside(id)}; }
@@ -107,14 +107,14 @@ class Former {
   void find_sums() {
     std::vector<int> uses(size_of(from_), 0);
     for (int id = 0; id < from_.size(); ++id)
-      for (int in : from_[id].inputs) ++uses[static_cast<std::size_t>(in)];
-    for (int id : traced_.new_carries) ++uses[static_cast<std::size_t>(id)];
-    for (int id : traced_.outputs) ++uses[static_cast<std::size_t>(id)];
+      for (int in : from_[id].inputs) ++uses[in];
+    for (int id : traced_.new_carries) ++uses[id];
+    for (int id : traced_.outputs) ++uses[id];
     for (std::size_t k = 0; k < traced_.carries.size(); ++k) {
       const int in = traced_.carries[k], out = traced_.new_carries[k];
       const Node& node = from_[out];
-      if (in == out || node.op != Op::add || uses[static_cast<std::size_t>(in)] != 1) continue;
-      if (uses[static_cast<std::size_t>(out)] != 1) continue;
+      if (in == out || node.op != Op::add || uses[in] != 1) continue;
+      if (uses[out] != 1) continue;
       const int other = node.inputs[0] == in ? node.inputs[1] : node.inputs[0];
       if (from_[other].spec == from_[in].spec && other != in && is_sum(other)) sum_terms_[k] = other;
     }
@@ -132,8 +132,7 @@ class Former {
     if (n.op == Op::div) return !varies(n.inputs[1]) && is_sum(n.inputs[0]);
     if (n.op == Op::mul) {
       const int factor = varies(n.inputs[0]) ? 1 : 0;
-      return !varies(n.inputs[static_cast<std::size_t>(factor)]) &&
-             is_sum(n.inputs[static_cast<std::size_t>(1 - factor)]);
+      return !varies(n.inputs[factor]) && is_sum(n.inputs[1 - factor]);
     }
     return ir::can_accumulate(from_, id);
   }
@@ -229,7 +228,7 @@ class Former {
   /// The values of a node at all moments, [steps, ...], once the scan is made.
   std::function<Tensor()> stack(int id) {
     if (!varies(id)) return [this, id] { return repeated(tensor_outside(id)); };
-    if (const int s = sequence_of(id); s >= 0) return [this, s] { return sequences_[static_cast<std::size_t>(s)]; };
+    if (const int s = sequence_of(id); s >= 0) return [this, s] { return sequences_[s]; };
     for (const bool before : {false, true})
       if (const int c = carried_as(id, before); c >= 0)
         return [this, c, before] {
@@ -294,32 +293,32 @@ class Former {
     wanted.insert(wanted.end(), stacked_nodes_.begin(), stacked_nodes_.end());
     wanted.insert(wanted.end(), sum_nodes_.begin(), sum_nodes_.end());
     std::vector<bool> needed(size_of(from_), false);
-    for (int id : wanted) needed[static_cast<std::size_t>(id)] = true;
+    for (int id : wanted) needed[id] = true;
     for (int id = from_.size() - 1; id >= 0; --id)
-      if (needed[static_cast<std::size_t>(id)])
-        for (int in : from_[id].inputs) needed[static_cast<std::size_t>(in)] = true;
+      if (needed[id])
+        for (int in : from_[id].inputs) needed[in] = true;
 
     std::vector<int> operands;
     const auto add_input = [&](int id, const Tensor& operand) {
-      inside_[static_cast<std::size_t>(id)] = body_->add_input(from_[id].spec, from_[id].where);
+      inside_[id] = body_->add_input(from_[id].spec, from_[id].where);
       operands.push_back(ir::node_in(outer_, operand));
     };
     for (std::size_t k : carried_) add_input(traced_.carries[k], initial_[k]);
     for (std::size_t s = 0; s < traced_.moments.size(); ++s)
-      if (needed[static_cast<std::size_t>(traced_.moments[s])]) {
+      if (needed[traced_.moments[s]]) {
         add_input(traced_.moments[s], sequences_[s]);
         ++form_.sequences;
       }
     std::vector<bool> read(size_of(from_), false);  // in the body
-    for (int id : wanted) read[static_cast<std::size_t>(id)] = true;
+    for (int id : wanted) read[id] = true;
     for (int id = 0; id < from_.size(); ++id)
-      if (needed[static_cast<std::size_t>(id)] && is_in_body(id))
-        for (int in : from_[id].inputs) read[static_cast<std::size_t>(in)] = true;
+      if (needed[id] && is_in_body(id))
+        for (int in : from_[id].inputs) read[in] = true;
     for (int id = 0; id < from_.size(); ++id)
-      if (read[static_cast<std::size_t>(id)] && !is_in_body(id)) add_input(id, tensor_outside(id));
+      if (read[id] && !is_in_body(id)) add_input(id, tensor_outside(id));
     for (int id = 0; id < from_.size(); ++id)
-      if (needed[static_cast<std::size_t>(id)] && inside_[static_cast<std::size_t>(id)] < 0 && is_in_body(id)) copy(id);
-    for (int id : wanted) body_->outputs.push_back(inside_[static_cast<std::size_t>(id)]);
+      if (needed[id] && inside_[id] < 0 && is_in_body(id)) copy(id);
+    for (int id : wanted) body_->outputs.push_back(inside_[id]);
     body_->random_streams = from_.random_streams;
     made_ = Tensor(outer_, outer_->add(Op::scan, operands, form_.attrs(body_), where_));
   }
@@ -333,10 +332,10 @@ class Former {
 
   void copy(int id) {
     Node node = from_[id];
-    for (int& in : node.inputs) in = inside_[static_cast<std::size_t>(in)];
+    for (int& in : node.inputs) in = inside_[in];
     node.scope = 0;
     node.copy = 0;
-    inside_[static_cast<std::size_t>(id)] = body_->add_node(std::move(node));
+    inside_[id] = body_->add_node(std::move(node));
   }
 
   Tensor result(int number) const {

@@ -181,8 +181,8 @@ Spec infer_permute(std::span<const Spec> in, const Attrs& attrs) {
   std::vector<bool> seen(attrs.ints.size());
   for (auto axis : attrs.ints) {
     expect_axis(axis, x.rank());
-    if (seen[static_cast<std::size_t>(axis)]) refuse("axis " + std::to_string(axis) + " is named twice");
-    seen[static_cast<std::size_t>(axis)] = true;
+    if (seen[axis]) refuse("axis " + std::to_string(axis) + " is named twice");
+    seen[axis] = true;
     shape.push_back(x[static_cast<int>(axis)]);
   }
   return {in[0].dtype, shape};
@@ -190,13 +190,13 @@ Spec infer_permute(std::span<const Spec> in, const Attrs& attrs) {
 
 AxisMap permute_axes(const Spec&, std::span<const Spec> in, const Attrs& attrs) {
   Axes axes(in[0].shape.rank(), kWhole);
-  for (int j = 0; j < axes.rank(); ++j) axes[static_cast<int>(attrs.ints[static_cast<std::size_t>(j)])] = j;
+  for (int j = 0; j < axes.rank(); ++j) axes[static_cast<int>(attrs.ints[j])] = j;
   return {{axes}};
 }
 
 std::vector<Tensor> gradient_of_permute(const Gradient& of) {
   Dims inverse(of.g.rank(), 0);
-  for (int j = 0; j < of.g.rank(); ++j) inverse[static_cast<int>(of.attrs.ints[static_cast<std::size_t>(j)])] = j;
+  for (int j = 0; j < of.g.rank(); ++j) inverse[static_cast<int>(of.attrs.ints[j])] = j;
   return {permute(of.g, inverse)};
 }
 

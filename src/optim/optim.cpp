@@ -84,7 +84,7 @@ int Optimiser::add_group(const Group& group, Location where) {
 void Optimiser::set_lr(double lr, int group, Location where) {
   if (group < 0 || group >= static_cast<int>(groups_.size()))
     fail(where, name_ + ": there is no group " + std::to_string(group));
-  groups_[static_cast<std::size_t>(group)].lr.set(Array::scalar(lr), where);
+  groups_[group].lr.set(Array::scalar(lr), where);
 }
 
 const Optimiser::Members& Optimiser::group_of(const State& parameter) const {

@@ -34,8 +34,7 @@ class Search {
 
   double elements(std::uint64_t labels) const {
     double n = 1;
-    for (; labels; labels &= labels - 1)
-      n *= static_cast<double>(c_.sizes[static_cast<std::size_t>(std::countr_zero(labels))]);
+    for (; labels; labels &= labels - 1) n *= static_cast<double>(c_.sizes[std::countr_zero(labels)]);
     return n;
   }
 
@@ -63,7 +62,7 @@ class ExactSearch : Search {
       : Search(c), n_(static_cast<int>(c.operands.size())), best_(std::size_t{1} << n_) {
     std::vector<std::uint64_t> within(best_.size());
     for (std::size_t set = 1; set < best_.size(); ++set)
-      within[set] = within[set & (set - 1)] | c.operands[static_cast<std::size_t>(std::countr_zero(set))];
+      within[set] = within[set & (set - 1)] | c.operands[std::countr_zero(set)];
     for (std::size_t set = 1; set < best_.size(); ++set) {
       best_[set].value.labels = within[set] & (c.result | within[best_.size() - 1 - set]);
       if (std::has_single_bit(set))
@@ -128,8 +127,8 @@ std::vector<Step> greedy_order(const Contraction& c) {
       for (std::size_t j = i + 1; j < left.size(); ++j) {
         std::uint64_t needed = c.result;
         for (std::size_t k = 0; k < left.size(); ++k)
-          if (k != i && k != j) needed |= values[static_cast<std::size_t>(left[k])].labels;
-        const Value &a = values[static_cast<std::size_t>(left[i])], &b = values[static_cast<std::size_t>(left[j])];
+          if (k != i && k != j) needed |= values[left[k]].labels;
+        const Value &a = values[left[i]], &b = values[left[j]];
         const std::uint64_t keep = (a.labels | b.labels) & needed;
         const Cost cost = search.cost(a, b, keep);
         if (!(cost < best)) continue;

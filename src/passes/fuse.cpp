@@ -70,7 +70,7 @@ class UpdateFinder {
  private:
   bool match(const Pattern& pattern, int id) {
     if (pattern.kind != Pattern::Kind::op) {
-      int& known = bound_[static_cast<std::size_t>(pattern.variable)];
+      int& known = bound_[pattern.variable];
       if (known < 0) known = id;
       return known == id;
     }
@@ -135,17 +135,16 @@ class UpdateFinder {
 
 /// Is the update's gradient one of lookups that nobody else reads, of fewer rows than the table has?
 bool is_of_rows(const Graph& graph, const FoundUpdate& update, const std::vector<int>& uses) {
-  const int id = update.operands[static_cast<std::size_t>(update.gradient)];
+  const int id = update.operands[update.gradient];
   const Node& g = graph[id];
-  return g.op == Op::embedding_grad && uses[static_cast<std::size_t>(id)] == update.reads &&
-         graph[g.inputs[0]].spec.shape[1] > 0 &&
+  return g.op == Op::embedding_grad && uses[id] == update.reads && graph[g.inputs[0]].spec.shape[1] > 0 &&
          graph[g.inputs[0]].spec.shape.count() + graph[g.inputs[1]].spec.shape.count() < g.spec.shape.count();
 }
 
 /// The update with rows in the place of its gradient.
 int add_update_of_rows(Rewriter& rewriter, const FoundUpdate& update) {
   const Graph& graph = rewriter.from;
-  const Node& g = graph[update.operands[static_cast<std::size_t>(update.gradient)]];
+  const Node& g = graph[update.operands[update.gradient]];
   const int order = rewriter.add(Op::index_order, {rewriter.mapped(g.inputs[0])});
   std::vector<int> operands;
   for (std::size_t k = 0; k < update.operands.size(); ++k) {
@@ -177,7 +176,7 @@ std::map<int, int> gate_gradients(const Graph& graph) {
 std::shared_ptr<Graph> fuse(const Graph& graph) {
   const std::map<int, int> gates = gate_gradients(graph);
   std::vector<bool> both(static_cast<std::size_t>(graph.size()), false);
-  for (auto [second, first] : gates) both[static_cast<std::size_t>(first)] = true;
+  for (auto [second, first] : gates) both[first] = true;
   UpdateFinder updates(graph);
   const std::vector<int> uses = count_uses(graph);
   Rewriter rewriter(graph);
@@ -189,7 +188,7 @@ std::shared_ptr<Graph> fuse(const Graph& graph) {
   for (int id = 0; id < graph.size(); ++id) {
     if (graph[id].op == Op::input) continue;
     rewriter.enter(id);
-    if (both[static_cast<std::size_t>(id)]) {
+    if (both[id]) {
       rewriter.map(id, rewriter.add(Op::gates_grad, mapped(graph[id].inputs), graph[id].attrs));
     } else if (const auto pair = gates.find(id); pair != gates.end()) {
       rewriter.map(id, rewriter.add(Op::result, {rewriter.mapped(pair->second)}, {{1}, {}, {}}));

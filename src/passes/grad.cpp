@@ -15,21 +15,21 @@ class Backward {
   Backward(std::shared_ptr<Graph> graph, const Tensor& loss, const std::vector<Tensor>& wrt)
       : graph_(std::move(graph)), leads_(static_cast<std::size_t>(loss.node()) + 1, false), adjoint_(leads_.size()) {
     for (const Tensor& t : wrt)
-      if (t.node() <= loss.node()) leads_[static_cast<std::size_t>(t.node())] = true;
+      if (t.node() <= loss.node()) leads_[t.node()] = true;
     for (int i = 0; i <= loss.node(); ++i)
       for (int in : (*graph_)[i].inputs)
-        if (leads_[static_cast<std::size_t>(in)]) leads_[static_cast<std::size_t>(i)] = true;
+        if (leads_[in]) leads_[i] = true;
   }
 
   void run(const Tensor& loss) {
     adjoint(loss.node()) = full(loss.shape(), 1, loss.dtype());
     for (int i = loss.node(); i >= 0; --i) {
-      if (!leads_[static_cast<std::size_t>(i)] || (adjoint(i).empty() && !further_.contains(i))) continue;
+      if (!leads_[i] || (adjoint(i).empty() && !further_.contains(i))) continue;
       visit(i);
     }
   }
 
-  Tensor& adjoint(int node) { return adjoint_[static_cast<std::size_t>(node)]; }
+  Tensor& adjoint(int node) { return adjoint_[node]; }
   bool reaches(const Tensor& t) const {
     const auto id = static_cast<std::size_t>(t.node());
     return id < adjoint_.size() && !adjoint_[id].empty();
@@ -38,15 +38,14 @@ class Backward {
   /// Why no gradient reaches a tensor.
   std::string obstacle(const Tensor& t, const Tensor& loss) const {
     std::vector<bool> depends(adjoint_.size(), false);  // on t
-    if (t.node() <= loss.node()) depends[static_cast<std::size_t>(t.node())] = true;
+    if (t.node() <= loss.node()) depends[t.node()] = true;
     for (int i = t.node() + 1; i <= loss.node(); ++i)
       for (int in : (*graph_)[i].inputs)
-        if (depends[static_cast<std::size_t>(in)]) depends[static_cast<std::size_t>(i)] = true;
+        if (depends[in]) depends[i] = true;
     for (int i = loss.node(); i > t.node(); --i) {
-      if (!depends[static_cast<std::size_t>(i)] || adjoint_[static_cast<std::size_t>(i)].empty()) continue;
+      if (!depends[i] || adjoint_[i].empty()) continue;
       for (int in : (*graph_)[i].inputs)
-        if (depends[static_cast<std::size_t>(in)] && adjoint_[static_cast<std::size_t>(in)].empty())
-          return "none flows through " + stop(i, in);
+        if (depends[in] && adjoint_[in].empty()) return "none flows through " + stop(i, in);
     }
     return "the loss does not depend on it";
   }
@@ -76,7 +75,7 @@ class Backward {
     graph_->gradient_of = &node.where;  // a rule may have differentiated by itself
     for (std::size_t k = 0; k < gradients.size(); ++k) {
       const int i = node.inputs[k];
-      if (gradients[k].empty() || !leads_[static_cast<std::size_t>(i)]) continue;
+      if (gradients[k].empty() || !leads_[i]) continue;
       Tensor& sum = adjoint(i);
       sum = sum.empty() ? gradients[k] : add(sum, gradients[k]);
     }

@@ -35,7 +35,7 @@ std::optional<Piece> piece_of(const Graph& graph, int id) {
 
 /// Whether a sum is only a term of the one sum that uses it.
 bool is_term(const Graph& graph, const Node& sum, int id, const std::vector<int>& uses) {
-  return graph[id].op == Op::add && uses[static_cast<std::size_t>(id)] == 1 && graph[id].spec == sum.spec;
+  return graph[id].op == Op::add && uses[id] == 1 && graph[id].spec == sum.spec;
 }
 
 /// What a tree of sums adds up, from left to right.
@@ -79,10 +79,10 @@ class Joiner {
     for (int id = 0; id < graph.size(); ++id)
       if (graph[id].op == Op::add)
         for (int in : graph[id].inputs)
-          if (is_term(graph, graph[id], in, uses_)) inner[static_cast<std::size_t>(in)] = true;
+          if (is_term(graph, graph[id], in, uses_)) inner[in] = true;
     for (int id = 0; id < graph.size(); ++id) {
       if (graph[id].op == Op::input) continue;
-      const bool root = graph[id].op == Op::add && !inner[static_cast<std::size_t>(id)];
+      const bool root = graph[id].op == Op::add && !inner[id];
       const int joined = root ? join(id) : -1;
       rewriter_.map(id, joined >= 0 ? joined : rewriter_.copy(id));
     }

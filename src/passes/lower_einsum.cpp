@@ -27,8 +27,7 @@ class Lowering {
     shape_ = node.spec.shape;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Shape& shape = rewriter.from[node.inputs[i]].spec.shape;
-      for (int axis = 0; axis < shape.rank(); ++axis)
-        size(labels_.operands[i][static_cast<std::size_t>(axis)]) = shape[axis];
+      for (int axis = 0; axis < shape.rank(); ++axis) size(labels_.operands[i][axis]) = shape[axis];
       terms_.push_back({rewriter.mapped(node.inputs[i]), labels_.operands[i]});
     }
   }
@@ -42,8 +41,7 @@ class Lowering {
     for (std::size_t i = 0; i < terms_.size(); ++i) sum_own_labels(i);
     const std::size_t operands = terms_.size();
     for (const Step step : order()) {
-      const Term left = terms_[static_cast<std::size_t>(step.left)],
-                 right = terms_[static_cast<std::size_t>(step.right)];
+      const Term left = terms_[step.left], right = terms_[step.right];
       used_.push_back(step.left);
       used_.push_back(step.right);
       const bool last = terms_.size() + 1 == 2 * operands - 1;

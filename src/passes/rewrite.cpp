@@ -71,7 +71,7 @@ std::optional<double> number_of(const Node& node) {
 
 std::vector<int> count_uses(const Graph& graph) {
   std::vector<int> uses(static_cast<std::size_t>(graph.size()));
-  auto use = [&](int id) { ++uses[static_cast<std::size_t>(id)]; };
+  auto use = [&](int id) { ++uses[id]; };
   for (int id = 0; id < graph.size(); ++id)
     for (int input : graph[id].inputs) use(input);
   for (int id : graph.outputs) use(id);

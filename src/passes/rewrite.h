@@ -26,8 +26,8 @@ class Rewriter {
   const std::shared_ptr<Graph> to;
 
   /// The new node of an old one that was done before.
-  int mapped(int old_id) const { return map_[static_cast<std::size_t>(old_id)]; }
-  void map(int old_id, int new_id) { map_[static_cast<std::size_t>(old_id)] = new_id; }
+  int mapped(int old_id) const { return map_[old_id]; }
+  void map(int old_id, int new_id) { map_[old_id] = new_id; }
 
   /// New nodes made from now on belong to the same line, checkpoint and so on as the old one.
   void enter(int old_id);

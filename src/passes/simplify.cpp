@@ -159,7 +159,7 @@ std::shared_ptr<Graph> Simplifier::run() {
       rewriter.map(old_id, id);
     }
     if (id >= static_cast<int>(uses_.size())) uses_.resize(static_cast<std::size_t>(id) + 1);
-    uses_[static_cast<std::size_t>(id)] += uses[static_cast<std::size_t>(old_id)];
+    uses_[id] += uses[old_id];
     if ((*this)[id].op == Op::relu) relus_.emplace((*this)[id].inputs[0], id);
   }
   return rewriter.finish();
@@ -185,7 +185,7 @@ int Simplifier::settle(int id) {
 int Simplifier::apply_once(int id) {
   const auto op = static_cast<std::size_t>((*this)[id].op);
   if (const auto value = folded(*rewriter.to, (*this)[id])) return rewriter.add_constant(*value);
-  for (const Function f : rules_.functions[op])
+  for (const Function f : rules_.functions[static_cast<std::size_t>(op)])
     if (const int made = f(*this, id); made >= 0) return made;
   for (const Rule& rule : rules_.table.of(static_cast<Op>(op)))
     if (const int made = apply(rule, id); made >= 0) return made;
@@ -214,7 +214,7 @@ bool Simplifier::match(const Pattern& pattern, int id, Bindings& bound, const Sh
       if (id = number_node(id); id < 0) return false;
       [[fallthrough]];
     case Pattern::Kind::value: {
-      int& known = bound[static_cast<std::size_t>(pattern.variable)];
+      int& known = bound[pattern.variable];
       if (known < 0) known = id;
       return known == id;
     }
@@ -239,7 +239,7 @@ bool Simplifier::match_operands(const Pattern& pattern, const Node& node, bool s
 
 int Simplifier::build(const Pattern& pattern, const Bindings& bound, const Spec& whole) {
   if (pattern.kind == Pattern::Kind::literal) return rewriter.number(pattern.literal, whole.dtype, whole.shape.rank());
-  if (pattern.kind != Pattern::Kind::op) return bound[static_cast<std::size_t>(pattern.variable)];
+  if (pattern.kind != Pattern::Kind::op) return bound[pattern.variable];
   std::vector<int> operands;
   for (const Pattern& operand : pattern.operands) {
     operands.push_back(build(operand, bound, whole));

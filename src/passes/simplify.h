@@ -53,7 +53,7 @@ class Simplifier {
   bool match_operands(const Pattern& pattern, const Node& node, bool swapped, Bindings& bound,
                       const Shape& whole) const;
   int build(const Pattern& pattern, const Bindings& bound, const Spec& whole);
-  int uses_of(int id) const { return id < static_cast<int>(uses_.size()) ? uses_[static_cast<std::size_t>(id)] : 0; }
+  int uses_of(int id) const { return id < static_cast<int>(uses_.size()) ? uses_[id] : 0; }
 
   const Rules& rules_;
   int applied_ = 0;

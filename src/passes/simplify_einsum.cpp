@@ -16,8 +16,7 @@ int permuted_operand(Simplifier& s, int id) {
     const Node& x = s[inputs[i]];
     if (x.op != Op::permute) continue;
     std::string own = labels.operands[i];
-    for (std::size_t axis = 0; axis < own.size(); ++axis)
-      own[static_cast<std::size_t>(x.attrs.ints[axis])] = labels.operands[i][axis];
+    for (std::size_t axis = 0; axis < own.size(); ++axis) own[x.attrs.ints[axis]] = labels.operands[i][axis];
     labels.operands[i] = own;
     inputs[i] = x.inputs[0];
   }
@@ -30,7 +29,7 @@ int permuted_result(Simplifier& s, int id) {
   if (s[x].op != Op::einsum || !s.used_once(x)) return -1;
   ir::Labels labels = ir::Labels::of(s[x].attrs.text);
   std::string result;
-  for (auto axis : s[id].attrs.ints) result += labels.result[static_cast<std::size_t>(axis)];
+  for (auto axis : s[id].attrs.ints) result += labels.result[axis];
   labels.result = result;
   return s.make(Op::einsum, s[x].inputs, {{}, {}, labels.text()});
 }
@@ -63,7 +62,7 @@ int repeated_operand(Simplifier& s, int id) {
   std::string rest;
   std::int64_t times = 1;
   for (int i = 0; i < small.rank(); ++i) {
-    const char label = own[static_cast<std::size_t>(i)];
+    const char label = own[i];
     if (small[i] == large[i]) {
       kept.push_back(small[i]);
       rest += label;

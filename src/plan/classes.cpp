@@ -19,7 +19,7 @@ class Unions {
   void join(int a, int b) { at(root(b)) = root(a); }
 
  private:
-  int& at(int i) { return parent_[static_cast<std::size_t>(i)]; }
+  int& at(int i) { return parent_[i]; }
   std::vector<int> parent_;
 };
 
@@ -38,12 +38,12 @@ AxisClasses::AxisClasses(const ir::Graph& graph, const Machine& machine) {
     if (node.inputs.empty()) continue;
     const auto& map = ir::axes_of(graph, i);
     for (std::size_t k = 0; k < map.operand.size(); ++k) {
-      const int in = first_[static_cast<std::size_t>(node.inputs[k])];
+      const int in = first_[node.inputs[k]];
       for (int a = 0; a < map.operand[k].rank(); ++a) {
         if (graph[node.inputs[k]].spec.shape[a] <= 1) continue;
         const ir::AxisTo to = map.operand[k][a];
-        if (to.is_along()) unions.join(in + a, first_[static_cast<std::size_t>(i)] + to.axis());
-        if (to.is_reduced()) reduced[static_cast<std::size_t>(i)].push_back(in + a);
+        if (to.is_along()) unions.join(in + a, first_[i] + to.axis());
+        if (to.is_reduced()) reduced[i].push_back(in + a);
       }
     }
   }
@@ -53,14 +53,14 @@ AxisClasses::AxisClasses(const ir::Graph& graph, const Machine& machine) {
     const double work = work_ns(graph, i, machine);
     std::vector<int> touched;
     for (int a = 0; a < shape.rank(); ++a) {
-      const int root = unions.root(first_[static_cast<std::size_t>(i)] + a);
+      const int root = unions.root(first_[i] + a);
       class_.push_back(shape[a] > 1 ? root : -1);
       if (shape[a] > 1) touched.push_back(root);
     }
-    for (int axis : reduced[static_cast<std::size_t>(i)]) touched.push_back(unions.root(axis));
+    for (int axis : reduced[i]) touched.push_back(unions.root(axis));
     std::sort(touched.begin(), touched.end());
     touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
-    for (int root : touched) weight_[static_cast<std::size_t>(root)] += work;
+    for (int root : touched) weight_[root] += work;
   }
 }
 
@@ -69,11 +69,8 @@ std::vector<int> AxisClasses::heaviest(int most) const {
   for (std::size_t c = 0; c < weight_.size(); ++c)
     if (weight_[c] > 0) order.push_back(static_cast<int>(c));
   const auto n = std::min<std::size_t>(order.size(), static_cast<std::size_t>(most));
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(n), order.end(), [&](int a, int b) {
-    return weight_[static_cast<std::size_t>(a)] != weight_[static_cast<std::size_t>(b)]
-               ? weight_[static_cast<std::size_t>(a)] > weight_[static_cast<std::size_t>(b)]
-               : a < b;
-  });
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(n), order.end(),
+                    [&](int a, int b) { return weight_[a] != weight_[b] ? weight_[a] > weight_[b] : a < b; });
   order.resize(n);
   return order;
 }

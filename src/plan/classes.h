@@ -12,9 +12,7 @@ class AxisClasses {
  public:
   AxisClasses(const ir::Graph& graph, const Machine& machine);
   /// The class of a node's axis; -1 for axes of size 1.
-  int of(int node, int axis) const {
-    return class_[static_cast<std::size_t>(first_[static_cast<std::size_t>(node)] + axis)];
-  }
+  int of(int node, int axis) const { return class_[first_[node] + axis]; }
   /// The classes whose strips would hold most of the work, most first; at most `most`.
   std::vector<int> heaviest(int most) const;
 

@@ -31,7 +31,7 @@ double resident_bytes(const Schedule& s) {
   const ir::Graph& g = *s.graph;
   double bytes = 0;
   for (int id = 0; id < g.size(); ++id) {
-    const Placement& p = s.place[static_cast<std::size_t>(id)];
+    const Placement& p = s.place[id];
     const bool kept = p.home == Home::arena && p.phase >= 0;
     if (kept || p.home == Home::output || g[id].op == Op::state || g[id].op == Op::input) bytes += bytes_of(g, id);
   }
@@ -57,7 +57,7 @@ void RegionCost::add(const Schedule& s, const Region& region, const Member& m) {
   const Node& n = g[m.node];
   const auto extent = static_cast<double>(region.extent);
   const double bytes = bytes_of(g, m.node);
-  const Placement& place = s.place[static_cast<std::size_t>(m.node)];
+  const Placement& place = s.place[m.node];
   calls_ += n.op == Op::result ? 0 : 1;
   in_place_ += n.op != Op::result && ir::definition(n.op).traits.in_place ? 1 : 0;
   if (m.cut.is_total()) {
@@ -91,7 +91,7 @@ void RegionCost::add(const Schedule& s, const Region& region, const Member& m) {
       continue;
     }
     if (!product) sweep_row_ += bytes_of(g, in) / extent;
-    const Placement& from = s.place[static_cast<std::size_t>(source)];
+    const Placement& from = s.place[source];
     const bool here = from.phase == place.phase && from.region == place.region;
     if (!here) add_far(g, in, *cut, extent);
   }

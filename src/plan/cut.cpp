@@ -15,13 +15,13 @@ std::int64_t rows_of(const Shape& shape, Cut cut) {
 
 std::optional<Cut> cut_of_operand(const ir::Graph& graph, int id, int operand, Cut cut) {
   const ir::Node& node = graph[id];
-  const Shape& in = graph[node.inputs[static_cast<std::size_t>(operand)]].spec.shape;
+  const Shape& in = graph[node.inputs[operand]].spec.shape;
   if (cut.is_once()) return {};
   if (cut == Cut::flat_total()) return Cut::flat();
   if (cut.is_flat()) return in.count() == node.spec.shape.count() ? std::optional(cut) : std::nullopt;
   const ir::AxisMap& map = ir::axes_of(graph, id);
   if (static_cast<std::size_t>(operand) >= map.operand.size()) return {};
-  const ir::Axes& axes = map.operand[static_cast<std::size_t>(operand)];
+  const ir::Axes& axes = map.operand[operand];
   for (int k = 0; k < axes.rank(); ++k)
     if (cut_of(axes[k]) == cut && (cut.is_total() || in[k] == node.spec.shape[cut.axis()])) return Cut::along(k);
   return {};

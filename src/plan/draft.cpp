@@ -20,7 +20,7 @@ bool Draft::inside_region(int id) {
 int Draft::made_at(int id) const { return node(id).op == ir::Op::result ? node(id).inputs[0] : id; }
 
 bool Draft::joins(int id, int operand, Cut cut) {
-  const int in = node(id).inputs[static_cast<std::size_t>(operand)];
+  const int in = node(id).inputs[operand];
   if (!inside_region(in) || !goes_on(id)) return false;
   return cut_of_operand(*graph, id, operand, cut) == place(in).cut;
 }

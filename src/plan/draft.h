@@ -35,8 +35,8 @@ class Draft {
 
   int size() const { return graph->size(); }
   const ir::Node& node(int id) const { return (*graph)[id]; }
-  Placement& place(int id) { return placements[static_cast<std::size_t>(id)]; }
-  Info& info(int id) { return infos_[static_cast<std::size_t>(id)]; }
+  Placement& place(int id) { return placements[id]; }
+  Info& info(int id) { return infos_[id]; }
   /// Adds a node, or finds the equal one; `fresh` says which.
   int append(ir::Node node, bool& fresh);
 

@@ -42,7 +42,7 @@ class Former {
   }
 
  private:
-  int renamed(int old) const { return rename_[static_cast<std::size_t>(old)]; }
+  int renamed(int old) const { return rename_[old]; }
   const Node& node(int id) const { return draft_.node(id); }
   Placement& place(int id) { return draft_.place(id); }
 
@@ -92,7 +92,7 @@ class Former {
     if (n.op != Op::add || node(n.inputs[0]).op != Op::lane_sum || node(n.inputs[1]).op != Op::lane_sum) return -1;
     if (!(node(n.inputs[0]).spec == node(n.inputs[1]).spec)) return -1;
     for (int in : given_[old].inputs)
-      if (uses_[static_cast<std::size_t>(in)] != 1) return -1;
+      if (uses_[in] != 1) return -1;
     const int a = draft_.accumulator(node(n.inputs[0]).inputs[0]), b = draft_.accumulator(node(n.inputs[1]).inputs[0]);
     if (draft_.made_at(a) == draft_.made_at(b)) return -1;  // one call cannot add to what it has not begun
     if (place(a).phase != place(b).phase || draft_.extent(a) != draft_.extent(b)) return -1;
@@ -117,7 +117,7 @@ class Former {
     std::vector<Phase> phases;
     auto phase_at = [&](int p) -> Phase& {
       if (static_cast<int>(phases.size()) <= p) phases.resize(static_cast<std::size_t>(p) + 1);
-      return phases[static_cast<std::size_t>(p)];
+      return phases[p];
     };
     std::map<std::tuple<int, std::int64_t, bool>, int> regions;
     for (int id = 0; id < draft_.size(); ++id) {

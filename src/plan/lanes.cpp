@@ -74,22 +74,20 @@ double crossing_ns(const Schedule& s, const Machine& machine) {
   const ir::Graph& g = *s.graph;
   const double remote = (s.lanes - 1) / (s.lanes * machine.gbs_cross), contended = 1.8 / machine.gbs_cross;
   std::vector<bool> updated(static_cast<std::size_t>(g.size()), false);
-  for (auto u : g.updates) updated[static_cast<std::size_t>(u.state)] = true;
+  for (auto u : g.updates) updated[u.state] = true;
   double ns = 0;
   for (const Phase& phase : s.phases)
     for (const Region& r : phase.regions) {
       if (r.lanes() < 2) continue;
       std::vector<int> read_whole;
       for (const Member& m : r.members) {
-        if (m.cut.is_total() && s.place[static_cast<std::size_t>(m.node)].into < 0)
-          ns += 2 * remote * bytes_of(g, m.node);
-        if (s.place[static_cast<std::size_t>(m.node)].whole && interleaved(g, m.node, m.cut, r.lanes()))
-          ns += contended * bytes_of(g, m.node);
+        if (m.cut.is_total() && s.place[m.node].into < 0) ns += 2 * remote * bytes_of(g, m.node);
+        if (s.place[m.node].whole && interleaved(g, m.node, m.cut, r.lanes())) ns += contended * bytes_of(g, m.node);
         for (std::size_t k = 0; k < g[m.node].inputs.size(); ++k) {
           int in = g[m.node].inputs[k];
           const std::optional<Cut> cut = cut_of_operand(g, m.node, static_cast<int>(k), m.cut);
-          const auto& place = s.place[static_cast<std::size_t>(in)];
-          const bool kept = place.home == Home::leaf ? updated[static_cast<std::size_t>(in)] : place.whole;
+          const auto& place = s.place[in];
+          const bool kept = place.home == Home::leaf ? updated[in] : place.whole;
           if (kept && cut && interleaved(g, in, *cut, r.lanes())) ns += contended * bytes_of(g, in);
           if (!cut) {
             while (ir::is_view(g[in].op)) in = g[in].inputs[0];
@@ -100,8 +98,7 @@ double crossing_ns(const Schedule& s, const Machine& machine) {
       std::sort(read_whole.begin(), read_whole.end());
       read_whole.erase(std::unique(read_whole.begin(), read_whole.end()), read_whole.end());
       for (int in : read_whole)
-        if (updated[static_cast<std::size_t>(in)] || s.place[static_cast<std::size_t>(in)].home != Home::leaf)
-          ns += remote * bytes_of(g, in);
+        if (updated[in] || s.place[in].home != Home::leaf) ns += remote * bytes_of(g, in);
     }
   return ns;
 }
@@ -137,9 +134,8 @@ void share_out(Schedule& s, const Options& o) {
       const RegionCost cost(s, r, machine, resident);
       choose_strip(r, cost);
       for (int p = 0; p < r.lanes(); ++p) {
-        const auto rows = r.row_begin[static_cast<std::size_t>(p) + 1] - r.row_begin[static_cast<std::size_t>(p)];
-        load[static_cast<std::size_t>(r.first_lane + p)] +=
-            cost.ns(static_cast<double>(rows), static_cast<double>(std::min(rows, r.strip)));
+        const auto rows = r.row_begin[static_cast<std::size_t>(p) + 1] - r.row_begin[p];
+        load[r.first_lane + p] += cost.ns(static_cast<double>(rows), static_cast<double>(std::min(rows, r.strip)));
       }
     }
     s.estimate_ns += *std::max_element(load.begin(), load.end());

@@ -18,7 +18,7 @@ using Users = std::vector<std::vector<int>>;  // by node; twice where a node is 
 Users users_of(const Draft& draft) {
   Users users(static_cast<std::size_t>(draft.size()));
   for (int id = 0; id < draft.size(); ++id)
-    for (int in : draft.node(id).inputs) users[static_cast<std::size_t>(in)].push_back(id);
+    for (int in : draft.node(id).inputs) users[in].push_back(id);
   return users;
 }
 
@@ -38,21 +38,21 @@ struct Readers {
   std::vector<bool> is_result;
 
   explicit Readers(const Draft& draft) : users(users_of(draft)), is_result(users.size(), false) {
-    for (int id : draft.graph->outputs) is_result[static_cast<std::size_t>(id)] = true;
-    for (auto u : draft.graph->updates) is_result[static_cast<std::size_t>(u.value)] = true;
+    for (int id : draft.graph->outputs) is_result[id] = true;
+    for (auto u : draft.graph->updates) is_result[u.value] = true;
   }
 };
 
 /// Every reader of a view of a state, and of views of it, is in an earlier phase.
 bool view_is_read_before(Draft& draft, int view, int phase, const Readers& readers) {
-  for (int user : readers.users[static_cast<std::size_t>(view)]) {
+  for (int user : readers.users[view]) {
     const Node& n = draft.node(user);
     if (draft.place(user).phase >= phase && !ir::is_view(n.op)) return false;
     for (int shared : draft.info(user).shared_in)
       if (shared >= phase) return false;
     if (ir::is_view(n.op) && !view_is_read_before(draft, user, phase, readers)) return false;
   }
-  return !readers.is_result[static_cast<std::size_t>(view)];
+  return !readers.is_result[view];
 }
 
 bool same_extent(Draft& draft, int a, int b) {
@@ -61,7 +61,7 @@ bool same_extent(Draft& draft, int a, int b) {
 
 /// May the node's strips be written over the state's old value? Only if every other reader is done by then.
 bool can_overwrite(Draft& draft, int state, int id, const Readers& readers) {
-  for (int user : readers.users[static_cast<std::size_t>(state)]) {
+  for (int user : readers.users[state]) {
     const Node& n = draft.node(user);
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
       if (n.inputs[k] != state) continue;
@@ -81,7 +81,7 @@ bool can_overwrite(Draft& draft, int state, int id, const Readers& readers) {
       if (user == draft.made_at(id) && !is_in_place(n.op)) return false;
     }
   }
-  return !readers.is_result[static_cast<std::size_t>(state)];
+  return !readers.is_result[state];
 }
 
 }  // namespace
@@ -91,9 +91,9 @@ void delay_copies(Draft& draft) {
   std::vector<int> latest(draft.placements.size(), kNever);
   for (int id = draft.size() - 1; id >= 0; --id) {
     const bool placed = draft.inside_region(id);
-    const int bound = latest[static_cast<std::size_t>(id)];
+    const int bound = latest[id];
     if (placed && draft.node(id).op == Op::result) {  // goes with its maker, as early as any result must be there
-      int& of_maker = latest[static_cast<std::size_t>(draft.node(id).inputs[0])];
+      int& of_maker = latest[draft.node(id).inputs[0]];
       of_maker = std::min(of_maker, draft.place(id).cut.is_total() ? draft.place(id).phase : bound);
       continue;
     }
@@ -104,7 +104,7 @@ void delay_copies(Draft& draft) {
     for (std::size_t k = 0; k < draft.node(id).inputs.size(); ++k) {
       const bool together = placed && draft.joins(id, static_cast<int>(k), draft.place(id).cut);
       const int phase = placed ? draft.place(id).phase - (together ? 0 : 1) : bound;
-      int& of_input = latest[static_cast<std::size_t>(draft.node(id).inputs[k])];
+      int& of_input = latest[draft.node(id).inputs[k]];
       of_input = std::min(of_input, phase);
     }
   }
@@ -122,7 +122,7 @@ bool holds(const std::vector<int>& list, int id) { return std::find(list.begin()
 /// The node whose call makes a value, and all further results of that call.
 std::vector<int> made_with(Draft& draft, int value, const Users& users) {
   std::vector<int> group{draft.made_at(value)};
-  for (int user : users[static_cast<std::size_t>(group[0])])
+  for (int user : users[group[0]])
     if (draft.node(user).op == Op::result) group.push_back(user);
   return group;
 }
@@ -136,9 +136,9 @@ class NodeSet {
   }
   void add(int id) {
     list_.push_back(id);
-    marks_[static_cast<std::size_t>(id)] = mark_;
+    marks_[id] = mark_;
   }
-  bool holds(int id) const { return marks_[static_cast<std::size_t>(id)] == mark_; }
+  bool holds(int id) const { return marks_[id] == mark_; }
   const std::vector<int>& list() const { return list_; }
 
  private:
@@ -153,9 +153,9 @@ void add_made_for(Draft& draft, NodeSet& alone, const Users& users, const std::v
   for (std::size_t i = 0; i < alone.list().size(); ++i)
     for (int in : draft.node(alone.list()[i]).inputs) {
       if (!draft.inside_region(in) || draft.place(in).cut.is_total() || draft.place(in).phase != phase) continue;
-      if (is_result[static_cast<std::size_t>(in)] || alone.holds(in)) continue;
+      if (is_result[in] || alone.holds(in)) continue;
       if (draft.node(in).op == Op::result || ir::definition(draft.node(in).op).further) continue;
-      const auto& readers = users[static_cast<std::size_t>(in)];
+      const auto& readers = users[in];
       if (std::all_of(readers.begin(), readers.end(), [&](int reader) { return alone.holds(reader); })) alone.add(in);
     }
 }
@@ -163,7 +163,7 @@ void add_made_for(Draft& draft, NodeSet& alone, const Users& users, const std::v
 /// The last phase in which somebody else reads a state; -1 if nobody does.
 int last_read(Draft& draft, int id, const NodeSet& alone, const Users& users) {
   int last = -1;
-  for (int user : users[static_cast<std::size_t>(id)]) {
+  for (int user : users[id]) {
     if (ir::is_view(draft.node(user).op)) last = std::max(last, last_read(draft, user, alone, users));
     if (!alone.holds(user)) last = std::max(last, draft.place(user).phase);
   }
@@ -190,16 +190,16 @@ void sink_updates(Draft& draft) {
   const auto count = static_cast<std::size_t>(draft.size());
   const Users users = users_of(draft);
   std::vector<bool> is_result(count, false), done(count, false);
-  for (int id : draft.graph->outputs) is_result[static_cast<std::size_t>(id)] = true;
+  for (int id : draft.graph->outputs) is_result[id] = true;
   std::vector<int> marks(count, -1);
   std::unordered_multimap<int, int> states;  // by the value they are given
   for (auto u : draft.graph->updates) states.emplace(u.value, u.state);
   for (auto u : draft.graph->updates) {
     const std::vector<int> group = made_with(draft, u.value, users);
-    if (done[static_cast<std::size_t>(group[0])]) continue;
-    done[static_cast<std::size_t>(group[0])] = true;
+    if (done[group[0]]) continue;
+    done[group[0]] = true;
     const auto stays = [&](int id) {
-      const auto& readers = users[static_cast<std::size_t>(id)];
+      const auto& readers = users[id];
       return !draft.inside_region(id) || draft.place(id).cut.is_total() ||
              !std::all_of(readers.begin(), readers.end(), [&](int reader) { return holds(group, reader); });
     };
@@ -250,8 +250,8 @@ void mark_needed(Draft& draft) {
   while (!work.empty()) {
     const int id = work.back();
     work.pop_back();
-    if (computed[static_cast<std::size_t>(id)] || draft.place(id).home == Home::leaf) continue;
-    computed[static_cast<std::size_t>(id)] = true;
+    if (computed[id] || draft.place(id).home == Home::leaf) continue;
+    computed[id] = true;
     if (draft.place(id).cut.is_total())  // with everything that goes into the same accumulator
       for (int other : totals[draft.accumulator(id)]) work.push_back(other);
     if (draft.place(id).home == Home::view) {
@@ -292,14 +292,11 @@ void place_results(Draft& draft, Schedule& s) {
     }
   std::vector<bool> has_home(draft.placements.size(), false);
   auto settle_result = [&](int id, Home home, int index) {
-    if (home == Home::state && draft.node(id).op == Op::state && s.states[static_cast<std::size_t>(index)] == id)
-      return;
-    const bool direct =
-        draft.inside_region(id) && !draft.place(id).cut.is_total() && !ir::is_view(draft.node(id).op) &&
-        !has_home[static_cast<std::size_t>(id)] &&
-        (home == Home::output || can_overwrite(draft, s.states[static_cast<std::size_t>(index)], id, readers));
+    if (home == Home::state && draft.node(id).op == Op::state && s.states[index] == id) return;
+    const bool direct = draft.inside_region(id) && !draft.place(id).cut.is_total() && !ir::is_view(draft.node(id).op) &&
+                        !has_home[id] && (home == Home::output || can_overwrite(draft, s.states[index], id, readers));
     if (direct) {
-      has_home[static_cast<std::size_t>(id)] = true;
+      has_home[id] = true;
       draft.place(id).home = home;
       draft.place(id).index = index;
       draft.place(id).whole = true;

@@ -106,8 +106,8 @@ class Search {
     for (int phase = 0; phase < p_.phases; ++phase) {
       double longest = 0, sum = 0;
       for (const auto& t : p_.thread_times) {
-        longest = std::max(longest, t.phase_us[static_cast<std::size_t>(phase)]);
-        sum += t.phase_us[static_cast<std::size_t>(phase)];
+        longest = std::max(longest, t.phase_us[phase]);
+        sum += t.phase_us[phase];
       }
       const double waits = longest - sum / p_.threads;
       lost += waits;
@@ -172,7 +172,7 @@ class Search {
 
   double least(int phase) const {
     double least = 1e9;
-    for (const auto& t : p_.thread_times) least = std::min(least, t.barrier_us[static_cast<std::size_t>(phase)]);
+    for (const auto& t : p_.thread_times) least = std::min(least, t.barrier_us[phase]);
     return least;
   }
 

@@ -17,7 +17,7 @@ Json event_of(const Profile& p, const Profile::Event& e, int process) {
     j["cat"] = "wait";
     return j;
   }
-  const auto& k = p.kernels[static_cast<std::size_t>(e.kernel)];
+  const auto& k = p.kernels[e.kernel];
   j["name"] = k.op;
   j["cat"] = k.gradient ? "gradient" : "forward";
   j["args"] = Json{{"line", line_text(k.file, k.line)},
@@ -41,12 +41,11 @@ std::string to_trace(std::span<const Profile> profiles) {
     events.push_back({{"ph", "M"}, {"pid", process}, {"name", "process_name"}, {"args", {{"name", p.name}}}});
     const int rows = p.rows.empty() ? p.threads : static_cast<int>(p.rows.size());
     for (int t = 0; t < rows; ++t)
-      events.push_back(
-          {{"ph", "M"},
-           {"pid", process},
-           {"tid", t},
-           {"name", "thread_name"},
-           {"args", {{"name", p.rows.empty() ? fmt::format("thread {}", t) : p.rows[static_cast<std::size_t>(t)]}}}});
+      events.push_back({{"ph", "M"},
+                        {"pid", process},
+                        {"tid", t},
+                        {"name", "thread_name"},
+                        {"args", {{"name", p.rows.empty() ? fmt::format("thread {}", t) : p.rows[t]}}}});
     for (const auto& e : p.timeline) events.push_back(event_of(p, e, process));
     for (const auto& point : p.memory.live)
       events.push_back({{"ph", "C"},

@@ -68,7 +68,7 @@ std::vector<std::string> row_of(const History& run, const std::vector<std::strin
     const auto at = !best              ? s.y.end() - 1
                     : is_to_fall(name) ? std::min_element(s.y.begin(), s.y.end())
                                        : std::max_element(s.y.begin(), s.y.end());
-    const double step = s.x[static_cast<std::size_t>(at - s.y.begin())];
+    const double step = s.x[at - s.y.begin()];
     row.push_back(best ? fmt::format("{:.4g} at {:.0f}", *at, step) : fmt::format("{:.4g}", *at));
   }
   if (!best) {

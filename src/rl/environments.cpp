@@ -62,9 +62,7 @@ void GridWorld::reset(Rng&) {
   steps_ = 0;
 }
 
-char GridWorld::at(int cell) const {
-  return rows_[static_cast<std::size_t>(cell / width())][static_cast<std::size_t>(cell % width())];
-}
+char GridWorld::at(int cell) const { return rows_[cell / width()][cell % width()]; }
 
 int GridWorld::neighbour(int cell, int action) const {
   constexpr int kDown[] = {-1, 0, 1, 0}, kRight[] = {0, 1, 0, -1};
@@ -84,15 +82,15 @@ Outcome GridWorld::step(int action) {
 
 int GridWorld::shortest() const {
   std::vector<int> distance(static_cast<std::size_t>(cells()), -1), reached{start_};
-  distance[static_cast<std::size_t>(start_)] = 0;
+  distance[start_] = 0;
   for (std::size_t i = 0; i < reached.size(); ++i) {
     const int from = reached[i];
-    if (at(from) == 'G') return distance[static_cast<std::size_t>(from)];
+    if (at(from) == 'G') return distance[from];
     if (at(from) == 'o') continue;
     for (int a = 0; a < kActions; ++a) {
       const int to = neighbour(from, a);
-      if (distance[static_cast<std::size_t>(to)] >= 0) continue;
-      distance[static_cast<std::size_t>(to)] = distance[static_cast<std::size_t>(from)] + 1;
+      if (distance[to] >= 0) continue;
+      distance[to] = distance[from] + 1;
       reached.push_back(to);
     }
   }

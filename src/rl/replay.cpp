@@ -146,7 +146,7 @@ void Sampler::restore(const State& state) {
   size_ = state.size;
   next_ = state.next;
   greatest_ = state.greatest;
-  for (std::int64_t i = 0; i < priorities; ++i) tree_.set(i, state.priorities[static_cast<std::size_t>(i)]);
+  for (std::int64_t i = 0; i < priorities; ++i) tree_.set(i, state.priorities[i]);
 }
 
 }  // namespace wr::rl

@@ -23,8 +23,7 @@ std::vector<std::string> in_domain(const Program& program, const std::string& do
   const Checked& checked = program.inside().checked;
   std::vector<std::string> names;
   for (const Predicate& p : checked.predicates)
-    if (!p.defined && !p.domains.empty() && checked.domains[static_cast<std::size_t>(p.domains[0])].name == domain)
-      names.push_back(p.name);
+    if (!p.defined && !p.domains.empty() && checked.domains[p.domains[0]].name == domain) names.push_back(p.name);
   return names;
 }
 
@@ -42,10 +41,10 @@ struct Batches::Inside {
   Spec spec_of(const std::string& name, std::int64_t rows) const {
     const int id = checked().id(name);
     if (id < 0) throw Error(fmt::format("{}: no relation or tensor is called '{}'", checked().syntax.name, name));
-    const Predicate& p = checked().predicates[static_cast<std::size_t>(id)];
+    const Predicate& p = checked().predicates[id];
     Shape shape;
     for (std::size_t i = 0; i < p.domains.size(); ++i) {
-      const Domain& d = checked().domains[static_cast<std::size_t>(p.domains[i])];
+      const Domain& d = checked().domains[p.domains[i]];
       if ((d.name == domain) != (i == 0))
         throw Error(fmt::format("{}: in batches of {}, the first index of {}, and no other, must be of that domain",
                                 checked().syntax.name, domain, name));

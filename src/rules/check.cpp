@@ -136,7 +136,7 @@ class Checker {
     for (std::size_t i = 0; i < s.domains.size(); ++i)
       slots_.set_domain(slot(id, i), domain_called(s.domains[i], s.domain_places[i]), s.domain_places[i], out_);
   }
-  Predicate& predicate(int id) { return out_.predicates[static_cast<std::size_t>(id)]; }
+  Predicate& predicate(int id) { return out_.predicates[id]; }
   int add_predicate(const std::string& name, bool tensor, std::size_t arity, Place place) {
     const int id = static_cast<int>(out_.predicates.size());
     Predicate p;
@@ -149,7 +149,7 @@ class Checker {
     first_slot_.push_back(slots_.add(arity, name));
     return id;
   }
-  int slot(int id, std::size_t i) const { return first_slot_[static_cast<std::size_t>(id)] + static_cast<int>(i); }
+  int slot(int id, std::size_t i) const { return first_slot_[id] + static_cast<int>(i); }
 
   // ---- what a program defines ----
   static std::size_t arity_of(const Atom& a) {
@@ -416,7 +416,7 @@ std::int64_t Domain::find(const std::string& constant) const {
 }
 
 double Domain::value_of(std::int64_t i) const {
-  return numbers ? static_cast<double>(i) : as_number(names[static_cast<std::size_t>(i)]).value_or(0);
+  return numbers ? static_cast<double>(i) : as_number(names[i]).value_or(0);
 }
 
 std::int64_t Domain::add(const std::string& constant) {

@@ -25,7 +25,7 @@ struct Domain {
   bool ordered = true;  // all names are numbers: they can be compared
   Place place;
 
-  std::string name_of(std::int64_t i) const { return numbers ? std::to_string(i) : names[static_cast<std::size_t>(i)]; }
+  std::string name_of(std::int64_t i) const { return numbers ? std::to_string(i) : names[i]; }
   /// -1 if it is none of them.
   std::int64_t find(const std::string& constant) const;
   /// The constant as a number, where the domain is ordered.

@@ -113,12 +113,11 @@ class Maker {
   void add_head(const Atom& head) {
     rule_.head.predicate = program_.id(head.name);
     for (std::size_t i = 0; i < head.terms.size(); ++i)
-      rule_.head.terms.push_back(
-          argument(head.terms[i], core_.predicates[static_cast<std::size_t>(rule_.head.predicate)].domains[i]));
+      rule_.head.terms.push_back(argument(head.terms[i], core_.predicates[rule_.head.predicate].domains[i]));
   }
   void add_query(int query) {
     statement_ = query;
-    const Statement& s = program_.syntax.statements[static_cast<std::size_t>(query)];
+    const Statement& s = program_.syntax.statements[query];
     std::vector<std::string> names;  // in the order of their first use
     for_each_atom(s.body, false, [&](const Atom& a, bool) {
       for (const Term& t : a.terms)
@@ -144,9 +143,7 @@ class Maker {
     core_.predicates.push_back(std::move(p));
     return static_cast<int>(core_.predicates.size()) - 1;
   }
-  int domain_of(const std::string& variable) const {
-    return program_.variables[static_cast<std::size_t>(statement_)].at(variable);
-  }
+  int domain_of(const std::string& variable) const { return program_.variables[statement_].at(variable); }
   void add_hidden_rules(int predicate, const std::vector<std::string>& variables, const Disjunction& body,
                         Core::Stage& stage) {
     for (const Conjunction& c : body) {
@@ -298,7 +295,7 @@ class Maker {
     rule_.names.push_back(name);
     return static_cast<int>(rule_.domains.size()) - 1;
   }
-  const Domain& domain(int id) const { return program_.domains[static_cast<std::size_t>(id)]; }
+  const Domain& domain(int id) const { return program_.domains[id]; }
   /// x + 1 becomes a variable that equals x + 1.
   CoreTerm argument(const Term& t, int domain_id) {
     switch (t.kind) {
@@ -331,14 +328,14 @@ class Maker {
   }
   void add_atom(const Atom& a, bool negated) {
     CoreAtom atom{program_.id(a.name), {}};
-    const auto& domains = core_.predicates[static_cast<std::size_t>(atom.predicate)].domains;
+    const auto& domains = core_.predicates[atom.predicate].domains;
     for (std::size_t i = 0; i < a.terms.size(); ++i) {
       CoreTerm t = argument(a.terms[i], domains[i]);
       // P(x, x): the second x is a variable of its own that equals the first.
       for (const CoreTerm& before : atom.terms)
         if (!t.constant && !before.constant && before.index == t.index) {
           Condition c;
-          c.left = {false, fresh_variable(domains[i], rule_.names[static_cast<std::size_t>(t.index)])};
+          c.left = {false, fresh_variable(domains[i], rule_.names[t.index])};
           c.right = t;
           rule_.conditions.push_back(c);
           t = c.left;

@@ -21,8 +21,8 @@ CoreRule compacted(CoreRule rule) {
     if (t.constant) return;
     const auto [found, fresh] = number.try_emplace(t.index, static_cast<int>(domains.size()));
     if (fresh) {
-      domains.push_back(rule.domains[static_cast<std::size_t>(t.index)]);
-      names.push_back(rule.names[static_cast<std::size_t>(t.index)]);
+      domains.push_back(rule.domains[t.index]);
+      names.push_back(rule.names[t.index]);
     }
     t.index = found->second;
   };
@@ -44,7 +44,7 @@ class Rewriter {
  public:
   explicit Rewriter(const CoreProgram& program) : in_(program), whole_(program.predicates.size(), false) {
     derived_.resize(program.predicates.size(), false);
-    for (const CoreRule& r : program.rules) derived_[static_cast<std::size_t>(r.head.predicate)] = true;
+    for (const CoreRule& r : program.rules) derived_[r.head.predicate] = true;
     for (const CoreCount& c : program.counts) need_whole(c.source);
   }
 
@@ -78,8 +78,8 @@ class Rewriter {
   };
 
   void need_whole(int predicate) {
-    if (whole_[static_cast<std::size_t>(predicate)]) return;
-    whole_[static_cast<std::size_t>(predicate)] = grown_ = true;
+    if (whole_[predicate]) return;
+    whole_[predicate] = grown_ = true;
     for (const CoreRule& r : in_.rules)
       if (r.head.predicate == predicate) {
         for (const CoreAtom& a : r.body) need_whole(a.predicate);
@@ -98,7 +98,7 @@ class Rewriter {
   /// The predicate that holds what is demanded of another with these arguments known.
   Made made_for(int predicate, const Pattern& pattern, const CoreRule& from) {
     if (const auto found = made_.find({predicate, pattern}); found != made_.end()) return found->second;
-    const CorePredicate p = in_.predicates[static_cast<std::size_t>(predicate)];
+    const CorePredicate p = in_.predicates[predicate];
     std::string known;
     std::vector<int> domains;
     for (std::size_t i = 0; i < pattern.size(); ++i) {
@@ -168,9 +168,7 @@ class Rewriter {
     add_rule(now);
   }
   void add_atom(const CoreRule& rule, const CoreAtom& atom, const std::set<int>& known, CoreRule& now) {
-    const bool plain = !derived_[static_cast<std::size_t>(atom.predicate)] ||
-                       whole_[static_cast<std::size_t>(atom.predicate)] ||
-                       in_.predicates[static_cast<std::size_t>(atom.predicate)].hidden;
+    const bool plain = !derived_[atom.predicate] || whole_[atom.predicate] || in_.predicates[atom.predicate].hidden;
     Pattern pattern;
     for (const CoreTerm& t : atom.terms) pattern.push_back(t.constant || known.contains(t.index));
     const bool any = std::find(pattern.begin(), pattern.end(), true) != pattern.end();

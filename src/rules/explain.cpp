@@ -24,11 +24,10 @@ class Explainer {
 
  private:
   std::string name(int predicate, const std::vector<Value>& tuple) const {
-    const CorePredicate& p = core_.predicates[static_cast<std::size_t>(predicate)];
+    const CorePredicate& p = core_.predicates[predicate];
     std::string text = p.name + "(";
     for (std::size_t i = 0; i < tuple.size(); ++i)
-      text +=
-          (i ? ", " : "") + quoted_constant(program_.domains[static_cast<std::size_t>(p.domains[i])].name_of(tuple[i]));
+      text += (i ? ", " : "") + quoted_constant(program_.domains[p.domains[i]].name_of(tuple[i]));
     return text + ")";
   }
   void line(int depth, const std::string& what) {
@@ -36,8 +35,7 @@ class Explainer {
   }
   std::vector<Value> instance(const CoreAtom& atom, const std::vector<Value>& values) const {
     std::vector<Value> tuple;
-    for (const CoreTerm& t : atom.terms)
-      tuple.push_back(t.constant ? static_cast<Value>(t.index) : values[static_cast<std::size_t>(t.index)]);
+    for (const CoreTerm& t : atom.terms) tuple.push_back(t.constant ? static_cast<Value>(t.index) : values[t.index]);
     return tuple;
   }
 
@@ -111,7 +109,7 @@ class Explainer {
       }
       const auto before = std::find(variables.begin(), variables.end(), t.index);
       if (before != variables.end()) {
-        if (given[static_cast<std::size_t>(before - variables.begin())] != tuple[i]) return;
+        if (given[before - variables.begin()] != tuple[i]) return;
         continue;
       }
       given.push_back(tuple[i]);
@@ -133,7 +131,7 @@ class Explainer {
 
   /// How good a witness is: by its costs, its product, or its weakest part.
   double strength(const CoreRule& rule, const std::vector<Value>& values) const {
-    const Statement& s = program_.syntax.statements[static_cast<std::size_t>(rule.statement)];
+    const Statement& s = program_.syntax.statements[rule.statement];
     std::vector<double> parts;
     if (s.weighted) parts.push_back(s.weight);
     for (const CoreAtom& a : rule.body)
@@ -150,7 +148,7 @@ class Explainer {
     return worth_.semantics == Semantics::maxprod ? product : weakest;
   }
 
-  bool is_hidden(const CoreAtom& a) const { return core_.predicates[static_cast<std::size_t>(a.predicate)].hidden; }
+  bool is_hidden(const CoreAtom& a) const { return core_.predicates[a.predicate].hidden; }
   void show_parts(const Witness& witness, int depth) {
     const CoreRule& rule = *witness.rule;
     line(depth, "by " + described(rule, witness.values, witness.of_head));
@@ -172,29 +170,27 @@ class Explainer {
 
   /// The fact of the text that says so; nullptr if it came with the data.
   const Statement* fact_of(int predicate, const std::vector<Value>& tuple) const {
-    const Predicate& p = program_.predicates[static_cast<std::size_t>(predicate)];
+    const Predicate& p = program_.predicates[predicate];
     for (const Statement& s : program_.syntax.statements) {
       if (s.kind != Statement::Kind::fact || s.head.name != p.name) continue;
       bool same = true;
       for (std::size_t i = 0; i < tuple.size(); ++i)
-        same = same && program_.domains[static_cast<std::size_t>(p.domains[i])].find(s.head.terms[i].text) ==
-                           static_cast<std::int64_t>(tuple[i]);
+        same = same && program_.domains[p.domains[i]].find(s.head.terms[i].text) == static_cast<std::int64_t>(tuple[i]);
       if (same) return &s;
     }
     return nullptr;
   }
   std::string described(const CoreRule& rule, const std::vector<Value>& witness,
                         const std::vector<int>& of_head) const {
-    const Statement& s = program_.syntax.statements[static_cast<std::size_t>(rule.statement)];
+    const Statement& s = program_.syntax.statements[rule.statement];
     std::string text = format(s);
     if (s.place.line > 0) text += fmt::format("   line {}", s.place.line);
     std::set<std::string> told;
     for (std::size_t v = 0; v < rule.names.size(); ++v)
       if (std::find(of_head.begin(), of_head.end(), static_cast<int>(v)) == of_head.end() && rule.names[v] != "_" &&
           told.insert(rule.names[v]).second)
-        text += fmt::format(
-            ", {} = {}", rule.names[v],
-            quoted_constant(program_.domains[static_cast<std::size_t>(rule.domains[v])].name_of(witness[v])));
+        text += fmt::format(", {} = {}", rule.names[v],
+                            quoted_constant(program_.domains[rule.domains[v]].name_of(witness[v])));
     return text;
   }
 

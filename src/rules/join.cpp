@@ -47,7 +47,7 @@ const Trie& Relation::ordered(const std::vector<int>& order) {
   const auto [found, fresh] = orders_.try_emplace(order);
   if (fresh) {
     std::vector<std::int64_t> sizes;
-    for (int c : order) sizes.push_back(tuples_.sizes()[static_cast<std::size_t>(c)]);
+    for (int c : order) sizes.push_back(tuples_.sizes()[c]);
     Trie trie(std::move(sizes));
     tuples_.each([&](const Value* tuple) { trie.insert(reordered(tuple, order).data()); });
     found->second = std::move(trie);
@@ -72,8 +72,8 @@ Join::Join(const CoreRule& rule, const std::vector<Domain>& domains, const Input
       inputs_(inputs) {
   values_.resize(rule.domains.size());
   for (std::size_t i = 0; i < given.size(); ++i) {
-    given_[static_cast<std::size_t>(given_variables[i])] = true;
-    values_[static_cast<std::size_t>(given_variables[i])] = given[i];
+    given_[given_variables[i]] = true;
+    values_[given_variables[i]] = given[i];
   }
   choose_order(delta, keep_all);
   make_sources(inputs);
@@ -81,8 +81,7 @@ Join::Join(const CoreRule& rule, const std::vector<Domain>& domains, const Input
 }
 
 double Join::estimate(int variable, const std::vector<bool>& bound) const {
-  const double size =
-      static_cast<double>(domains_[static_cast<std::size_t>(rule_.domains[static_cast<std::size_t>(variable)])].size);
+  const double size = static_cast<double>(domains_[rule_.domains[variable]].size);
   double best = size;
   for (std::size_t a = 0; a < rule_.body.size(); ++a) {
     const CoreAtom& atom = rule_.body[a];
@@ -92,7 +91,7 @@ double Join::estimate(int variable, const std::vector<bool>& bound) const {
       const CoreTerm& t = atom.terms[i];
       if (!t.constant && t.index == variable)
         has = true;
-      else if (t.constant || bound[static_cast<std::size_t>(t.index)])
+      else if (t.constant || bound[t.index])
         tuples /= static_cast<double>(std::max<std::int64_t>(1, inputs_.body[a]->tuples().sizes()[i]));
     }
     if (has) best = std::min(best, tuples);
@@ -100,7 +99,7 @@ double Join::estimate(int variable, const std::vector<bool>& bound) const {
   for (const Condition& c : rule_.conditions) {
     if (c.compare != Condition::Compare::eq) continue;
     const auto other = [&](const CoreTerm& mine, const CoreTerm& its) {
-      return !mine.constant && mine.index == variable && (its.constant || bound[static_cast<std::size_t>(its.index)]);
+      return !mine.constant && mine.index == variable && (its.constant || bound[its.index]);
     };
     if (other(c.left, c.right) || other(c.right, c.left)) best = std::min(best, 0.5);
   }
@@ -112,24 +111,24 @@ void Join::choose_order(int delta, bool keep_all) {
   std::vector<int> uses(n, 0), atoms(n, 0);
   for (const CoreAtom& a : rule_.body)
     for (const CoreTerm& t : a.terms)
-      if (!t.constant) ++uses[static_cast<std::size_t>(t.index)], ++atoms[static_cast<std::size_t>(t.index)];
+      if (!t.constant) ++uses[t.index], ++atoms[t.index];
   for (const CoreAtom& a : rule_.negated)
     for (const CoreTerm& t : a.terms)
-      if (!t.constant) ++uses[static_cast<std::size_t>(t.index)];
+      if (!t.constant) ++uses[t.index];
   for (const Condition& c : rule_.conditions)
     for (const CoreTerm* t : {&c.left, &c.right})
       if (!t->constant) ++uses[static_cast<std::size_t>(t->index)];
   std::vector<bool> in_head(n, false);
   for (const CoreTerm& t : rule_.head.terms)
-    if (!t.constant) in_head[static_cast<std::size_t>(t.index)] = true;
+    if (!t.constant) in_head[t.index] = true;
   // A variable that one atom alone has asks only whether there is something: the trie's own columns know.
   for (std::size_t v = 0; v < n; ++v) dropped_[v] = !keep_all && !in_head[v] && uses[v] == 1 && atoms[v] == 1;
 
   const CoreTerm* last = rule_.head.terms.empty() ? nullptr : &rule_.head.terms.back();
   std::vector<bool> bound = given_, leads(n, false);
   if (delta >= 0)
-    for (const CoreTerm& t : rule_.body[static_cast<std::size_t>(delta)].terms)
-      if (!t.constant) leads[static_cast<std::size_t>(t.index)] = true;
+    for (const CoreTerm& t : rule_.body[delta].terms)
+      if (!t.constant) leads[t.index] = true;
   for (;;) {
     int best = -1;
     double least = std::numeric_limits<double>::infinity();
@@ -143,7 +142,7 @@ void Join::choose_order(int delta, bool keep_all) {
       if (cost < least) least = cost, best = static_cast<int>(v);
     }
     if (best < 0) break;
-    bound[static_cast<std::size_t>(best)] = true;
+    bound[best] = true;
     order_.push_back(best);
   }
 }
@@ -151,18 +150,18 @@ void Join::choose_order(int delta, bool keep_all) {
 void Join::make_sources(const Inputs& inputs) {
   std::vector<int> place(rule_.domains.size(), 0);
   for (std::size_t v = 0; v < place.size(); ++v) place[v] = given_[v] ? -1 : dropped_[v] ? 1 << 20 : 0;
-  for (std::size_t i = 0; i < order_.size(); ++i) place[static_cast<std::size_t>(order_[i])] = static_cast<int>(i);
+  for (std::size_t i = 0; i < order_.size(); ++i) place[order_[i]] = static_cast<int>(i);
   const auto source = [&](const CoreAtom& atom, Relation& relation) {
     std::vector<int> order(atom.terms.size());
     std::iota(order.begin(), order.end(), 0);
     const auto rank = [&](int c) {
-      const CoreTerm& t = atom.terms[static_cast<std::size_t>(c)];
-      return t.constant ? -2 : place[static_cast<std::size_t>(t.index)];
+      const CoreTerm& t = atom.terms[c];
+      return t.constant ? -2 : place[t.index];
     };
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return rank(a) < rank(b); });
     Source s;
     s.trie = &relation.ordered(order);
-    for (int c : order) s.columns.push_back(atom.terms[static_cast<std::size_t>(c)]);
+    for (int c : order) s.columns.push_back(atom.terms[c]);
     return s;
   };
   for (std::size_t a = 0; a < rule_.body.size(); ++a) sources_.push_back(source(rule_.body[a], *inputs.body[a]));
@@ -172,45 +171,41 @@ void Join::make_sources(const Inputs& inputs) {
 
 void Join::make_levels() {
   std::vector<int> when(rule_.domains.size(), -1);  // given ones before everything
-  for (std::size_t i = 0; i < order_.size(); ++i) when[static_cast<std::size_t>(order_[i])] = static_cast<int>(i);
+  for (std::size_t i = 0; i < order_.size(); ++i) when[order_[i]] = static_cast<int>(i);
   levels_.resize(order_.size());
   for (std::size_t i = 0; i < order_.size(); ++i) levels_[i].variable = order_[i];
   for (std::size_t s = 0; s < sources_.size(); ++s)
     for (std::size_t c = 0; c < sources_[s].columns.size(); ++c) {
       const CoreTerm& t = sources_[s].columns[c];
-      if (t.constant || dropped_[static_cast<std::size_t>(t.index)] || given_[static_cast<std::size_t>(t.index)])
-        continue;
-      levels_[static_cast<std::size_t>(when[static_cast<std::size_t>(t.index)])].rows.push_back(
-          {static_cast<int>(s), static_cast<int>(c)});
+      if (t.constant || dropped_[t.index] || given_[t.index]) continue;
+      levels_[when[t.index]].rows.push_back({static_cast<int>(s), static_cast<int>(c)});
     }
   for (std::size_t s = 0; s < negated_.size(); ++s) {
     int last = -1;
     for (const CoreTerm& t : negated_[s].columns)
-      if (!t.constant) last = std::max(last, when[static_cast<std::size_t>(t.index)]);
+      if (!t.constant) last = std::max(last, when[t.index]);
     if (last < 0)
       first_negated_.push_back(static_cast<int>(s));
     else
-      levels_[static_cast<std::size_t>(last)].without.push_back(
-          {static_cast<int>(s), static_cast<int>(negated_[s].columns.size()) - 1});
+      levels_[last].without.push_back({static_cast<int>(s), static_cast<int>(negated_[s].columns.size()) - 1});
   }
   for (std::size_t c = 0; c < rule_.conditions.size(); ++c) {
     const Condition& condition = rule_.conditions[c];
-    const int l = condition.left.constant ? -1 : when[static_cast<std::size_t>(condition.left.index)];
-    const int r = condition.right.constant ? -1 : when[static_cast<std::size_t>(condition.right.index)];
+    const int l = condition.left.constant ? -1 : when[condition.left.index];
+    const int r = condition.right.constant ? -1 : when[condition.right.index];
     const int last = std::max(l, r);
     if (last < 0) {
       first_conditions_.push_back(static_cast<int>(c));
       continue;
     }
-    Level& level = levels_[static_cast<std::size_t>(last)];
+    Level& level = levels_[last];
     if (condition.compare == Condition::Compare::eq && l != r && level.equals < 0)
       level.equals = static_cast<int>(c);
     else
       level.conditions.push_back(static_cast<int>(c));
   }
   for (const CoreTerm& t : rule_.head.terms)
-    if (!t.constant)
-      head_levels_ = std::max(head_levels_, static_cast<std::size_t>(when[static_cast<std::size_t>(t.index)] + 1));
+    if (!t.constant) head_levels_ = std::max(head_levels_, static_cast<std::size_t>(when[t.index] + 1));
   if (!levels_.empty() && !rule_.head.terms.empty()) {
     const CoreTerm& last = rule_.head.terms.back();
     int times = 0;
@@ -225,8 +220,8 @@ void Join::make_levels() {
 const std::vector<Value>& Join::prefix_of(const Source& source, int level) {
   prefix_.clear();
   for (int c = 0; c < level; ++c) {
-    const CoreTerm& t = source.columns[static_cast<std::size_t>(c)];
-    prefix_.push_back(t.constant ? static_cast<Value>(t.index) : values_[static_cast<std::size_t>(t.index)]);
+    const CoreTerm& t = source.columns[c];
+    prefix_.push_back(t.constant ? static_cast<Value>(t.index) : values_[t.index]);
   }
   return prefix_;
 }
@@ -238,7 +233,7 @@ bool Join::possible() {
     int known = 0;
     for (const CoreTerm& t : s.columns) {
       if (t.constant && t.index < 0) return false;
-      if (!t.constant && !given_[static_cast<std::size_t>(t.index)]) break;
+      if (!t.constant && !given_[t.index]) break;
       ++known;
     }
     if (known == 0) continue;
@@ -247,19 +242,19 @@ bool Join::possible() {
     if (row == nullptr || !row->contains(prefix.back())) return false;
   }
   for (int n : first_negated_) {
-    const Source& s = negated_[static_cast<std::size_t>(n)];
+    const Source& s = negated_[n];
     if (s.columns.empty() ? !s.trie->empty()
                           : s.trie->contains(prefix_of(s, static_cast<int>(s.columns.size())).data()))
       return false;
   }
   return std::all_of(first_conditions_.begin(), first_conditions_.end(),
-                     [&](int c) { return test(rule_.conditions[static_cast<std::size_t>(c)]); });
+                     [&](int c) { return test(rule_.conditions[c]); });
 }
 
 double Join::number_of(const CoreTerm& t, double shift, double constant) const {
   if (t.constant) return constant;
   const auto v = static_cast<std::size_t>(t.index);
-  return domains_[static_cast<std::size_t>(rule_.domains[v])].value_of(values_[v]) + shift;
+  return domains_[rule_.domains[v]].value_of(values_[v]) + shift;
 }
 
 bool Join::test(const Condition& c) const {
@@ -268,8 +263,8 @@ bool Join::test(const Condition& c) const {
     a = number_of(c.left, c.left_shift, c.left_number);
     b = number_of(c.right, c.right_shift, c.right_number);
   } else {
-    a = c.left.constant ? c.left.index : values_[static_cast<std::size_t>(c.left.index)];
-    b = c.right.constant ? c.right.index : values_[static_cast<std::size_t>(c.right.index)];
+    a = c.left.constant ? c.left.index : values_[c.left.index];
+    b = c.right.constant ? c.right.index : values_[c.right.index];
   }
   return holds(a, c.compare, b);
 }
@@ -277,11 +272,10 @@ bool Join::test(const Condition& c) const {
 std::int64_t Join::only_candidate(const Condition& c, int variable) const {
   const bool left = !c.left.constant && c.left.index == variable;
   const CoreTerm& other = left ? c.right : c.left;
-  if (!c.by_number)
-    return other.constant ? other.index : static_cast<std::int64_t>(values_[static_cast<std::size_t>(other.index)]);
+  if (!c.by_number) return other.constant ? other.index : static_cast<std::int64_t>(values_[other.index]);
   const double value = left ? number_of(c.right, c.right_shift, c.right_number) - c.left_shift
                             : number_of(c.left, c.left_shift, c.left_number) - c.right_shift;
-  const Domain& d = domains_[static_cast<std::size_t>(rule_.domains[static_cast<std::size_t>(variable)])];
+  const Domain& d = domains_[rule_.domains[variable]];
   if (d.numbers) return value >= 0 && value < static_cast<double>(d.size) ? static_cast<std::int64_t>(value) : -1;
   return d.find(std::to_string(static_cast<std::int64_t>(value)));
 }
@@ -291,19 +285,19 @@ bool Join::candidates(Level& level) {
   level.all.clear();
   level.none.clear();
   for (const Use& u : level.rows) {
-    const Source& s = sources_[static_cast<std::size_t>(u.source)];
+    const Source& s = sources_[u.source];
     const Row* row = s.trie->row(u.level, prefix_of(s, u.level).data());
     if (row == nullptr || row->empty()) return false;
     level.all.push_back(row);
   }
   for (const Use& u : level.without) {
-    const Source& s = negated_[static_cast<std::size_t>(u.source)];
+    const Source& s = negated_[u.source];
     // Its last column in the trie's order is this variable: it is the last of them to be bound.
     const Row* row = s.trie->row(u.level, prefix_of(s, u.level).data());
     if (row != nullptr && !row->empty()) level.none.push_back(row);
   }
   if (level.equals >= 0) {
-    const std::int64_t only = only_candidate(rule_.conditions[static_cast<std::size_t>(level.equals)], level.variable);
+    const std::int64_t only = only_candidate(rule_.conditions[level.equals], level.variable);
     level.meeting.clear();
     if (only < 0) return false;
     const auto v = static_cast<Value>(only);
@@ -314,8 +308,7 @@ bool Join::candidates(Level& level) {
     level.all = {&level.meeting};
     level.none.clear();
   } else if (level.all.empty()) {
-    level.meeting.fill(
-        domains_[static_cast<std::size_t>(rule_.domains[static_cast<std::size_t>(level.variable)])].size);
+    level.meeting.fill(domains_[rule_.domains[level.variable]].size);
     for (const Row* r : level.none) level.meeting.erase(*r);
     if (level.meeting.empty()) return false;
     level.all = {&level.meeting};
@@ -332,7 +325,7 @@ bool Join::candidates(Level& level) {
 void Join::emit() {
   for (std::size_t i = 0; i < head_.size(); ++i) {
     const CoreTerm& t = rule_.head.terms[i];
-    head_[i] = t.constant ? static_cast<Value>(t.index) : values_[static_cast<std::size_t>(t.index)];
+    head_[i] = t.constant ? static_cast<Value>(t.index) : values_[t.index];
   }
   out_->insert(head_.data());
 }
@@ -340,7 +333,7 @@ void Join::emit() {
 void Join::emit_row(const Row& row) {
   for (std::size_t i = 0; i + 1 < head_.size(); ++i) {
     const CoreTerm& t = rule_.head.terms[i];
-    head_[i] = t.constant ? static_cast<Value>(t.index) : values_[static_cast<std::size_t>(t.index)];
+    head_[i] = t.constant ? static_cast<Value>(t.index) : values_[t.index];
   }
   out_->insert(head_.data(), row);
 }
@@ -368,9 +361,9 @@ bool Join::bind(std::size_t at) {
   bool found = false;
   const bool one_is_enough = visit_ == nullptr && at >= head_levels_;
   row.each([&](Value v) {
-    values_[static_cast<std::size_t>(level.variable)] = v;
+    values_[level.variable] = v;
     for (int c : level.conditions)
-      if (!test(rule_.conditions[static_cast<std::size_t>(c)])) return true;
+      if (!test(rule_.conditions[c])) return true;
     if (bind(at + 1)) {
       found = true;
       if (one_is_enough || visit_ != nullptr) return false;

@@ -33,8 +33,7 @@ Tracer tracer_for(const Program::Inside& inside, const std::map<std::string, Ten
     const int id = inside.checked.id(name);
     if (id < 0) throw Error(fmt::format("{}: no relation or tensor is called '{}'", inside.syntax.name, name));
     Shape shape;
-    for (int d : inside.checked.predicates[static_cast<std::size_t>(id)].domains)
-      shape.push_back(inside.checked.domains[static_cast<std::size_t>(d)].size);
+    for (int d : inside.checked.predicates[id].domains) shape.push_back(inside.checked.domains[d].size);
     if (value.shape() != shape)
       throw Error(fmt::format("{}: {} is {}, the input is {}", inside.syntax.name, name, to_string(shape),
                               to_string(value.shape())));

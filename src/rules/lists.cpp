@@ -90,13 +90,12 @@ Lists::Lists(const Checked& program, const Data& data, Semantics semantics, cons
 
 double Lists::cells(int predicate) const {
   double n = 1;
-  for (int d : program_.predicates[static_cast<std::size_t>(predicate)].domains)
-    n *= static_cast<double>(program_.domains[static_cast<std::size_t>(d)].size);
+  for (int d : program_.predicates[predicate].domains) n *= static_cast<double>(program_.domains[d].size);
   return n;
 }
 
 bool Lists::may_be_listed(int predicate) const {
-  const Predicate& p = program_.predicates[static_cast<std::size_t>(predicate)];
+  const Predicate& p = program_.predicates[predicate];
   if (dense_.contains(predicate) || p.learn || p.name.starts_with('?') || data_.arrays.contains(p.name)) return false;
   // Where values are costs, what a tensor lacks costs nothing: it is not false.
   if (p.tensor && (p.defined || semantics_ == Semantics::minplus)) return false;
@@ -166,8 +165,7 @@ CoreProgram Lists::support_rules() const {
     for (std::size_t i = 0; i < program_.syntax.statements.size(); ++i) {
       const Statement& s = program_.syntax.statements[i];
       if (s.kind != Statement::Kind::rule ||
-          program_.component_of[static_cast<std::size_t>(program_.id(s.head.name))] !=
-              program_.component_of[static_cast<std::size_t>(component[0])])
+          program_.component_of[program_.id(s.head.name)] != program_.component_of[component[0]])
         continue;
       if (!listed_.contains(program_.id(s.head.name))) continue;
       std::vector<const Atom*> atoms;
@@ -201,8 +199,7 @@ bool Lists::solve() {
   }
   for (int p : listed_) {
     relations_[p] = std::move(solver.relation(p));
-    lists_.emplace(p, TupleList(relations_[p].tuples(), program_.syntax.name,
-                                program_.predicates[static_cast<std::size_t>(p)].name));
+    lists_.emplace(p, TupleList(relations_[p].tuples(), program_.syntax.name, program_.predicates[p].name));
   }
   return true;
 }
@@ -225,8 +222,7 @@ Joint Lists::joined(int statement, const std::vector<const Atom*>& atoms,
   }
   Joint joint;
   std::vector<std::vector<std::int32_t>*> columns(core.rule.domains.size(), nullptr), numbers;
-  for (const auto& [name, variable] : core.variables)
-    columns[static_cast<std::size_t>(variable)] = &joint.columns[name];
+  for (const auto& [name, variable] : core.variables) columns[variable] = &joint.columns[name];
   for (const Atom* a : atoms) numbers.push_back(&joint.numbers[a]);
   const std::size_t each = (core.variables.size() + atoms.size() + 4) * sizeof(std::int32_t);
   const auto most = static_cast<std::int64_t>(std::min<std::size_t>(memory_ / each, 1U << 31U)) - 1;
@@ -234,7 +230,7 @@ Joint Lists::joined(int statement, const std::vector<const Atom*>& atoms,
   Join join(core.rule, program_.domains, inputs, -1, {}, {}, true);
   join.each([&](const std::vector<Value>& values) {
     if (++joint.count > most) {
-      const Statement& s = program_.syntax.statements[static_cast<std::size_t>(statement)];
+      const Statement& s = program_.syntax.statements[statement];
       fail_at(program_.syntax.name, s.place,
               fmt::format("the lists of `{}` meet in more than {} ways, which take more than {} MB, the limit",
                           format(s), most, memory_ >> 20));
@@ -244,7 +240,7 @@ Joint Lists::joined(int statement, const std::vector<const Atom*>& atoms,
     for (std::size_t a = 0; a < lists.size(); ++a) {
       tuple.clear();
       for (const CoreTerm& t : core.rule.body[a].terms)
-        tuple.push_back(t.constant ? static_cast<Value>(t.index) : values[static_cast<std::size_t>(t.index)]);
+        tuple.push_back(t.constant ? static_cast<Value>(t.index) : values[t.index]);
       numbers[a]->push_back(lists[a]->number(tuple.data()));
     }
     return true;

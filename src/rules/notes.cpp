@@ -25,8 +25,8 @@ std::vector<Use> asked_for(const Checked& program) {
       const int id = program.id(a.name);
       if (id < 0 || a.choice) return;
       for (std::size_t i = 0; i < a.terms.size(); ++i) {
-        const int d = program.predicates[static_cast<std::size_t>(id)].domains[i];
-        const Domain& domain = program.domains[static_cast<std::size_t>(d)];
+        const int d = program.predicates[id].domains[i];
+        const Domain& domain = program.domains[d];
         const bool listed = domain.numbers || (domain.place.line > 0 && !domain.open);
         if (a.terms[i].kind == Term::Kind::constant && !listed) uses.push_back({d, a.terms[i].text, a.terms[i].place});
       }
@@ -48,7 +48,7 @@ std::vector<std::string> Program::notes() const {
   for (const Statement& s : program.syntax.statements) {
     if (s.kind != Statement::Kind::fact && s.kind != Statement::Kind::rule) continue;
     with_facts.insert(s.head.name);
-    const Predicate& p = program.predicates[static_cast<std::size_t>(program.id(s.head.name))];
+    const Predicate& p = program.predicates[program.id(s.head.name)];
     for (std::size_t i = 0; i < s.head.terms.size(); ++i)
       if (is_constant(s.head.terms[i])) given.insert({p.domains[i], s.head.terms[i].text});
   }
@@ -62,7 +62,7 @@ std::vector<std::string> Program::notes() const {
   for (const auto& [name, tables] : data.tables) {
     const int id = program.id(name);
     if (id < 0) continue;
-    const auto& domains = program.predicates[static_cast<std::size_t>(id)].domains;
+    const auto& domains = program.predicates[id].domains;
     for (const Table& table : tables)
       for (const auto& row : table.rows)
         for (std::size_t i = 0; i < row.size() && i < domains.size(); ++i)

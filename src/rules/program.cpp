@@ -20,11 +20,10 @@ Answers answers_of(const Checked& checked, const CoreProgram& core, Solver& solv
   Answers answers;
   answers.query = query;
   for (const std::string& n : core.answer_names) answers.columns.push_back(n.substr(0, n.find('#')));
-  const auto& domains = core.predicates[static_cast<std::size_t>(core.answer)].domains;
+  const auto& domains = core.predicates[core.answer].domains;
   solver.relation(core.answer).tuples().each([&](const Value* tuple) {
     std::vector<std::string> row;
-    for (std::size_t i = 0; i < domains.size(); ++i)
-      row.push_back(checked.domains[static_cast<std::size_t>(domains[i])].name_of(tuple[i]));
+    for (std::size_t i = 0; i < domains.size(); ++i) row.push_back(checked.domains[domains[i]].name_of(tuple[i]));
     answers.rows.push_back(std::move(row));
   });
   return answers;
@@ -33,7 +32,7 @@ Answers answers_of(const Checked& checked, const CoreProgram& core, Solver& solv
 Answers solved(const Checked& checked, const Program::Inside& inside, int query, const SolveOptions& options,
                SolveFacts* facts) {
   const Data& data = inside.data;
-  const Statement& s = checked.syntax.statements[static_cast<std::size_t>(query)];
+  const Statement& s = checked.syntax.statements[query];
   const Semantics semantics = options.semantics.value_or(semantics_of(checked.syntax));
   if (semantics != Semantics::boolean)
     return solve_real(checked, data, inside.parameters, query, semantics, options, facts);
@@ -103,10 +102,9 @@ Checked Program::Inside::with_query(std::string_view text) const {
                                      [&](const Domain& d) { return d.find(t.text) >= 0; });
       if (known) continue;
       std::vector<std::string> names;
-      for (int d : checked.predicates[static_cast<std::size_t>(id)].domains)
-        if (checked.domains[static_cast<std::size_t>(d)].size <= 100'000)
-          names.insert(names.end(), checked.domains[static_cast<std::size_t>(d)].names.begin(),
-                       checked.domains[static_cast<std::size_t>(d)].names.end());
+      for (int d : checked.predicates[id].domains)
+        if (checked.domains[d].size <= 100'000)
+          names.insert(names.end(), checked.domains[d].names.begin(), checked.domains[d].names.end());
       const std::string near = nearest(t.text, names);
       throw Error(fmt::format("query: unknown constant {}{}", quoted_constant(t.text),
                               near.empty() ? "" : "; did you mean " + quoted_constant(near) + "?"));
@@ -175,7 +173,7 @@ std::vector<Answers> Program::run(const SolveOptions& options, SolveFacts* facts
 Answers Program::relation(const std::string& name, const SolveOptions& options, SolveFacts* facts) const {
   const int id = inside_->checked.id(name);
   if (id < 0) throw Error(fmt::format("{}: no relation or tensor is called '{}'", inside_->syntax.name, name));
-  const Checked checked = inside_->with_query(all_of(inside_->checked.predicates[static_cast<std::size_t>(id)]));
+  const Checked checked = inside_->with_query(all_of(inside_->checked.predicates[id]));
   return solved(checked, *inside_, static_cast<int>(checked.syntax.statements.size()) - 1, options, facts);
 }
 
@@ -187,11 +185,11 @@ Array Program::array(const std::string& name, const SolveOptions& options) const
     return solver.value(id);
   }
   const Answers answers = relation(name, options);
-  const Predicate& p = inside_->checked.predicates[static_cast<std::size_t>(id)];
+  const Predicate& p = inside_->checked.predicates[id];
   Shape shape;
   double cells = 1;
   for (int d : p.domains) {
-    shape.push_back(inside_->checked.domains[static_cast<std::size_t>(d)].size);
+    shape.push_back(inside_->checked.domains[d].size);
     cells *= static_cast<double>(shape.back());
   }
   if (cells * 8 > static_cast<double>(options.memory))
@@ -201,10 +199,10 @@ Array Program::array(const std::string& name, const SolveOptions& options) const
   for (std::size_t r = 0; r < answers.rows.size(); ++r) {
     std::int64_t at = 0;
     for (std::size_t i = 0; i < p.domains.size(); ++i) {
-      const Domain& d = inside_->checked.domains[static_cast<std::size_t>(p.domains[i])];
+      const Domain& d = inside_->checked.domains[p.domains[i]];
       at = at * d.size + d.find(answers.rows[r][i]);
     }
-    values[static_cast<std::size_t>(at)] = answers.values.empty() ? 1.0 : answers.values[r];
+    values[at] = answers.values.empty() ? 1.0 : answers.values[r];
   }
   const Array array = Array::from(values, shape);
   return p.tensor ? array : array.astype(DType::boolean);
@@ -219,11 +217,11 @@ std::string Program::explain(std::string_view atom, const SolveOptions& options)
   std::vector<Value> tuple;
   for (std::size_t i = 0; i < s.body.atom.terms.size(); ++i) {
     const Term& t = s.body.atom.terms[i];
-    const int d = checked.predicates[static_cast<std::size_t>(predicate)].domains[i];
+    const int d = checked.predicates[predicate].domains[i];
     if (t.kind != Term::Kind::constant && t.kind != Term::Kind::number)
       throw Error(
           fmt::format("explain: '{}' is a variable; expected constants, such as Ancestor(Ann, Bob)", format(t)));
-    tuple.push_back(static_cast<Value>(checked.domains[static_cast<std::size_t>(d)].find(t.text)));
+    tuple.push_back(static_cast<Value>(checked.domains[d].find(t.text)));
   }
   const Semantics semantics = options.semantics.value_or(semantics_of(checked.syntax));
   CoreProgram core = to_core(checked);

@@ -27,7 +27,7 @@ const Statement* recursive_rule(const Checked& program, int component, int predi
     bool recursive = false;
     const auto see = [&](const Atom& a, bool) {
       const int id = a.choice ? -1 : program.id(a.name);
-      recursive = recursive || (id >= 0 && program.component_of[static_cast<std::size_t>(id)] == component);
+      recursive = recursive || (id >= 0 && program.component_of[id] == component);
     };
     for_each_atom(s.body, false, see);
     for_each_atom(s.value, see);
@@ -131,7 +131,7 @@ void RealSolver::prepare(const std::vector<int>& wanted) {
 
 void RealSolver::solve_fixpoint(int component) {
   const auto start = Clock::now();
-  const auto& members = program_.components[static_cast<std::size_t>(component)];
+  const auto& members = program_.components[component];
   std::vector<Array> now = run([&](Tracer& t) {
     std::vector<Tensor> list;
     for (int m : members) list.push_back(t.base(m));
@@ -180,7 +180,7 @@ void RealSolver::solve_fixpoint(int component) {
 
 RealSolver::Found RealSolver::query(int statement) {
   const auto start = Clock::now();
-  const Statement& s = program_.syntax.statements[static_cast<std::size_t>(statement)];
+  const Statement& s = program_.syntax.statements[statement];
   std::vector<int> wanted;
   for_each_atom(s.body, false, [&](const Atom& a, bool) { wanted.push_back(program_.id(a.name)); });
   prepare(wanted);
@@ -220,16 +220,16 @@ Answers solve_real(const Checked& program, const Data& data, Parameters& paramet
   if (facts != nullptr) *facts = solver.facts();
   const Array values = found.values.contiguous();
   Answers answers;
-  answers.query = format(program.syntax.statements[static_cast<std::size_t>(query)].body);
+  answers.query = format(program.syntax.statements[query].body);
   const double outside = Logic(semantics, DType::f64).falsehood();
   std::vector<Axis> variables = found.axes;
   if (found.joint)
     for (const auto& [name, column] : found.joint->columns) variables.push_back(name);
-  in_order_of_use(program.syntax.statements[static_cast<std::size_t>(query)].body, variables);
+  in_order_of_use(program.syntax.statements[query].body, variables);
   std::map<Axis, const Domain*> domains;
   for (const Axis& a : variables) {
     answers.columns.push_back(a.substr(0, a.find('#')));
-    domains[a] = &program.domains[static_cast<std::size_t>(program.variables[static_cast<std::size_t>(query)].at(a))];
+    domains[a] = &program.domains[program.variables[query].at(a)];
   }
   if (found.joint && found.joint->count == 0 && !variables.empty()) return answers;
   const double* v = values.data<double>();
@@ -238,11 +238,11 @@ Answers solve_real(const Checked& program, const Data& data, Parameters& paramet
     if (v[i] == outside && !variables.empty()) continue;
     std::int64_t rest = i;
     for (int a = values.rank() - 1, k = static_cast<int>(found.axes.size()) - 1; k >= 0; --a, --k) {
-      at[found.axes[static_cast<std::size_t>(k)]] = rest % values.shape()[a];
+      at[found.axes[k]] = rest % values.shape()[a];
       rest /= values.shape()[a];
     }
     if (found.joint)
-      for (const auto& [name, column] : found.joint->columns) at[name] = column[static_cast<std::size_t>(rest)];
+      for (const auto& [name, column] : found.joint->columns) at[name] = column[rest];
     std::vector<std::string> row;
     for (const Axis& a : variables) row.push_back(domains.at(a)->name_of(at.at(a)));
     answers.rows.push_back(std::move(row));
@@ -273,7 +273,7 @@ Step RealSolver::adjoint_step(int loss, const std::vector<int>& members, const s
         std::size_t at = 0;
         for (int c : fixpoints_) {
           std::vector<Tensor> now;
-          const std::size_t count = program_.components[static_cast<std::size_t>(c)].size();
+          const std::size_t count = program_.components[c].size();
           for (std::size_t i = 0; i < count; ++i) now.push_back(in[n + at + i]);
           give_all();
           const std::vector<Tensor> after = t.next(c, now);
@@ -292,14 +292,14 @@ std::map<std::string, Array> RealSolver::gradient(int loss, const std::vector<st
     asked.push_back(program_.id(name));
     if (asked.back() < 0)
       throw Error(fmt::format("{}: no relation or tensor is called '{}'", program_.syntax.name, name));
-    if (program_.predicates[static_cast<std::size_t>(asked.back())].defined)
+    if (program_.predicates[asked.back()].defined)
       throw Error(
           fmt::format("{}: {} has rules or equations; gradients are by what is given", program_.syntax.name, name));
     dense_.insert(asked.back());
   }
   prepare({loss});
   for (int c : fixpoints_)
-    for (int m : program_.components[static_cast<std::size_t>(c)]) members.push_back(m);
+    for (int m : program_.components[c]) members.push_back(m);
   std::vector<Array> values = run([&](Tracer& t) {
     std::vector<Tensor> list;
     for (int id : asked) list.push_back(t.base(id));

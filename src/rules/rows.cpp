@@ -186,12 +186,12 @@ Trie::Trie(std::vector<std::int64_t> sizes) : sizes_(std::move(sizes)), levels_(
 
 std::uint64_t Trie::number(int level, const Value* prefix) const {
   std::uint64_t n = 0;
-  for (int i = 0; i < level; ++i) n = n * static_cast<std::uint64_t>(sizes_[static_cast<std::size_t>(i)]) + prefix[i];
+  for (int i = 0; i < level; ++i) n = n * static_cast<std::uint64_t>(sizes_[i]) + prefix[i];
   return n;
 }
 
 const Row* Trie::row(int level, const Value* prefix) const {
-  const Level& l = levels_[static_cast<std::size_t>(level)];
+  const Level& l = levels_[level];
   const std::uint64_t n = number(level, prefix);
   if (l.direct) return n < l.rows.size() ? &l.rows[n] : nullptr;
   const auto found = l.found.find(n);
@@ -199,7 +199,7 @@ const Row* Trie::row(int level, const Value* prefix) const {
 }
 
 Row& Trie::row_for(int level, const Value* prefix) {
-  Level& l = levels_[static_cast<std::size_t>(level)];
+  Level& l = levels_[level];
   const std::uint64_t n = number(level, prefix);
   if (!l.direct) return l.found[n];
   if (n >= l.rows.size()) l.rows.resize(std::max<std::size_t>(n + 1, l.rows.size() * 2));

@@ -117,7 +117,7 @@ class Trie {
       return;
     }
     here->each([&](Value v) {
-      prefix[static_cast<std::size_t>(level)] = v;
+      prefix[level] = v;
       walk(level + 1, prefix, fn);
       return true;
     });

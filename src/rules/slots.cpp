@@ -18,9 +18,9 @@ int Slots::add(std::size_t count, const std::string& owner) {
 }
 
 int Slots::root(int slot) const {
-  while (parent_[static_cast<std::size_t>(slot)] != slot) {
-    auto& up = parent_[static_cast<std::size_t>(slot)];
-    up = parent_[static_cast<std::size_t>(up)];
+  while (parent_[slot] != slot) {
+    auto& up = parent_[slot];
+    up = parent_[up];
     slot = up;
   }
   return slot;
@@ -35,12 +35,11 @@ void Slots::set_domain(int slot, int domain, Place place, const Checked& program
 
 void Slots::set_size(int slot, std::int64_t size, const Checked& program) {
   Group& g = group(root(slot));
-  const std::int64_t before = g.domain >= 0 ? program.domains[static_cast<std::size_t>(g.domain)].size : g.size;
-  const bool open = g.domain >= 0 && program.domains[static_cast<std::size_t>(g.domain)].open;
+  const std::int64_t before = g.domain >= 0 ? program.domains[g.domain].size : g.size;
+  const bool open = g.domain >= 0 && program.domains[g.domain].open;
   if (before >= 0 && before != size && !open)
-    throw Error(
-        fmt::format("{}: an array's axis has {} elements, {} were expected{}", program.syntax.name, size, before,
-                    g.domain >= 0 ? " (domain " + program.domains[static_cast<std::size_t>(g.domain)].name + ")" : ""));
+    throw Error(fmt::format("{}: an array's axis has {} elements, {} were expected{}", program.syntax.name, size,
+                            before, g.domain >= 0 ? " (domain " + program.domains[g.domain].name + ")" : ""));
   g.size = size;
 }
 
@@ -49,7 +48,7 @@ void Slots::unite(int a, int b, Place place, const std::string& variable, const 
   if (x == y) return;
   const Group &p = group(x), &q = group(y);
   if (p.domain >= 0 && q.domain >= 0 && p.domain != q.domain) {
-    const auto name = [&](const Group& g) { return program.domains[static_cast<std::size_t>(g.domain)].name; };
+    const auto name = [&](const Group& g) { return program.domains[g.domain].name; };
     fail_at(program.syntax.name, place,
             fmt::format("domains differ: '{}' is of {} (line {}) and is used here as one of {} (line {})",
                         variable.substr(0, variable.find('#')), name(q), q.place.line, name(p), p.place.line));
@@ -69,7 +68,7 @@ void Slots::unite(int a, int b, Place place, const std::string& variable, const 
   into.constants.insert(into.constants.end(), std::make_move_iterator(from.constants.begin()),
                         std::make_move_iterator(from.constants.end()));
   from.constants.clear();
-  parent_[static_cast<std::size_t>(y)] = x;
+  parent_[y] = x;
 }
 
 bool Slots::is_determined(int slot) const {
@@ -91,7 +90,7 @@ void Slots::add_compared(int slot, const std::string& text, Place place, const s
 }
 
 void Slots::place_constants(Group& g, Checked& program) const {
-  Domain& d = program.domains[static_cast<std::size_t>(g.domain)];
+  Domain& d = program.domains[g.domain];
   for (const Constant& c : g.constants) {
     if (c.only_compared || d.find(c.text) >= 0) continue;
     if (d.open) {

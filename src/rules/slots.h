@@ -41,8 +41,8 @@ class Slots {
     std::vector<Constant> constants;
   };
   int root(int slot) const;
-  Group& group(int root) { return groups_[static_cast<std::size_t>(root)]; }
-  const Group& group(int root) const { return groups_[static_cast<std::size_t>(root)]; }
+  Group& group(int root) { return groups_[root]; }
+  const Group& group(int root) const { return groups_[root]; }
   void place_constants(Group& g, Checked& program) const;
 
   mutable std::vector<int> parent_;

@@ -23,7 +23,7 @@ Solver::Solver(const Checked& program, const CoreProgram& core, const Data& data
     std::vector<std::int64_t> sizes;
     double cells = 1;
     for (int d : p.domains) {
-      sizes.push_back(program.domains[static_cast<std::size_t>(d)].size);
+      sizes.push_back(program.domains[d].size);
       cells *= static_cast<double>(std::max<std::int64_t>(1, sizes.back()));
     }
     if (cells > 9e18)
@@ -36,57 +36,55 @@ Solver::Solver(const Checked& program, const CoreProgram& core, const Data& data
   if (options.semantics == Semantics::minplus) falsehood_ = std::numeric_limits<double>::infinity();
   fact_copies_.resize(core.predicates.size());
   for (std::size_t p = 0; p < core.predicates.size(); ++p)
-    if (const int of = core.predicates[p].facts_of; of >= 0)
-      fact_copies_[static_cast<std::size_t>(of)].push_back(static_cast<int>(p));
+    if (const int of = core.predicates[p].facts_of; of >= 0) fact_copies_[of].push_back(static_cast<int>(p));
   for (const Statement& s : program.syntax.statements) facts_.rules.push_back({format(s), s.place.line, 0, 0});
 }
 
 std::uint64_t Solver::number_of(int predicate, const Value* tuple) const {
-  const auto& domains = core_.predicates[static_cast<std::size_t>(predicate)].domains;
+  const auto& domains = core_.predicates[predicate].domains;
   std::uint64_t n = 0;
   for (std::size_t i = 0; i < domains.size(); ++i)
-    n = n * static_cast<std::uint64_t>(program_.domains[static_cast<std::size_t>(domains[i])].size) + tuple[i];
+    n = n * static_cast<std::uint64_t>(program_.domains[domains[i]].size) + tuple[i];
   return n;
 }
 
 int Solver::rank(int predicate, const Value* tuple) const {
-  const Ranks& ranks = ranks_[static_cast<std::size_t>(predicate)];
+  const Ranks& ranks = ranks_[predicate];
   const auto found = ranks.find(number_of(predicate, tuple));
   return found == ranks.end() ? -1 : found->second;
 }
 
 void Solver::add_fact(int predicate, const std::vector<Value>& tuple) {
-  for (int copy : fact_copies_[static_cast<std::size_t>(predicate)]) relation(copy).insert(tuple.data());
+  for (int copy : fact_copies_[predicate]) relation(copy).insert(tuple.data());
   if (relation(predicate).insert(tuple.data()) && !ranks_.empty())
-    ranks_[static_cast<std::size_t>(predicate)].try_emplace(number_of(predicate, tuple.data()), 0);
+    ranks_[predicate].try_emplace(number_of(predicate, tuple.data()), 0);
 }
 
 void Solver::load_facts(const Data& data, std::vector<bool> needed) {
   for (std::size_t p = 0; p < fact_copies_.size(); ++p)
-    for (int copy : fact_copies_[p]) needed[p] = needed[p] || needed[static_cast<std::size_t>(copy)];
+    for (int copy : fact_copies_[p]) needed[p] = needed[p] || needed[copy];
   std::vector<Value> tuple;
   const auto add = [&](int id, const auto& texts, const auto& text_of) {
-    const Predicate& p = program_.predicates[static_cast<std::size_t>(id)];
+    const Predicate& p = program_.predicates[id];
     tuple.clear();
     for (std::size_t i = 0; i < texts.size(); ++i)
-      tuple.push_back(
-          static_cast<Value>(program_.domains[static_cast<std::size_t>(p.domains[i])].find(text_of(texts[i]))));
+      tuple.push_back(static_cast<Value>(program_.domains[p.domains[i]].find(text_of(texts[i]))));
     add_fact(id, tuple);
   };
   for (const Statement& s : program_.syntax.statements)
     if (s.kind == Statement::Kind::fact && !(s.weighted && s.weight == falsehood_))
-      if (const int id = program_.id(s.head.name); needed[static_cast<std::size_t>(id)])
+      if (const int id = program_.id(s.head.name); needed[id])
         add(id, s.head.terms, [](const Term& t) -> const std::string& { return t.text; });
   for (const auto& [name, tables] : data.tables) {
     const int id = program_.id(name);
-    if (id < 0 || !needed[static_cast<std::size_t>(id)]) continue;
+    if (id < 0 || !needed[id]) continue;
     for (const Table& table : tables)
       for (std::size_t r = 0; r < table.rows.size(); ++r)
         if (table.weights.empty() || table.weights[r] != falsehood_)
           add(id, table.rows[r], [](const std::string& t) -> const std::string& { return t; });
   }
   for (const auto& [name, array] : data.arrays)
-    if (const int id = program_.id(name); id >= 0 && needed[static_cast<std::size_t>(id)]) load_array(id, array);
+    if (const int id = program_.id(name); id >= 0 && needed[id]) load_array(id, array);
 }
 
 void Solver::load_array(int predicate, const Array& array) {
@@ -97,7 +95,7 @@ void Solver::load_array(int predicate, const Array& array) {
     if (v[i] == falsehood_) continue;
     std::int64_t rest = i;
     for (int a = array.rank() - 1; a >= 0; --a) {
-      tuple[static_cast<std::size_t>(a)] = static_cast<Value>(rest % array.shape()[a]);
+      tuple[a] = static_cast<Value>(rest % array.shape()[a]);
       rest /= array.shape()[a];
     }
     add_fact(predicate, tuple);
@@ -106,25 +104,24 @@ void Solver::load_array(int predicate, const Array& array) {
 
 std::vector<bool> Solver::needed_by(const std::vector<int>& wanted) const {
   std::vector<bool> needed(core_.predicates.size(), wanted.empty());
-  for (int p : wanted) needed[static_cast<std::size_t>(p)] = true;
+  for (int p : wanted) needed[p] = true;
   // Stages stand in the order of computing: one walk back finds all, but for rules inside a stage.
   for (auto stage = core_.stages.rbegin(); stage != core_.stages.rend(); ++stage)
     for (bool more = true; more;) {
       more = false;
       const auto need = [&](int p) {
-        if (needed[static_cast<std::size_t>(p)]) return;
-        needed[static_cast<std::size_t>(p)] = true;
+        if (needed[p]) return;
+        needed[p] = true;
         more = true;
       };
       for (int r : stage->rules) {
-        const CoreRule& rule = core_.rules[static_cast<std::size_t>(r)];
-        if (!needed[static_cast<std::size_t>(rule.head.predicate)]) continue;
+        const CoreRule& rule = core_.rules[r];
+        if (!needed[rule.head.predicate]) continue;
         for (const CoreAtom& a : rule.body) need(a.predicate);
         for (const CoreAtom& a : rule.negated) need(a.predicate);
       }
       for (int c : stage->counts)
-        if (needed[static_cast<std::size_t>(core_.counts[static_cast<std::size_t>(c)].head)])
-          need(core_.counts[static_cast<std::size_t>(c)].source);
+        if (needed[core_.counts[c].head]) need(core_.counts[c].source);
     }
   return needed;
 }
@@ -136,12 +133,11 @@ void Solver::run(const std::vector<int>& wanted) {
   for (const Core::Stage& stage : core_.stages) {
     Core::Stage part;
     for (int p : stage.predicates)
-      if (needed[static_cast<std::size_t>(p)]) part.predicates.push_back(p);
+      if (needed[p]) part.predicates.push_back(p);
     for (int r : stage.rules)
-      if (needed[static_cast<std::size_t>(core_.rules[static_cast<std::size_t>(r)].head.predicate)])
-        part.rules.push_back(r);
+      if (needed[core_.rules[r].head.predicate]) part.rules.push_back(r);
     if (part.predicates.empty()) continue;
-    for (int c : stage.counts) run_count(core_.counts[static_cast<std::size_t>(c)]);
+    for (int c : stage.counts) run_count(core_.counts[c]);
     if (!part.rules.empty()) run_stage(part);
   }
   facts_.iterations = iteration_;
@@ -160,9 +156,9 @@ Join::Inputs Solver::inputs_of(const CoreRule& rule, int delta) {
 }
 
 void Solver::run_join(Join& join, int rule) {
-  const CoreRule& r = core_.rules[static_cast<std::size_t>(rule)];
-  SolveFacts::Line& line = facts_.rules[static_cast<std::size_t>(r.statement)];
-  Trie& out = fresh_[static_cast<std::size_t>(r.head.predicate)];
+  const CoreRule& r = core_.rules[rule];
+  SolveFacts::Line& line = facts_.rules[r.statement];
+  Trie& out = fresh_[r.head.predicate];
   const auto start = Clock::now();
   const std::int64_t before = out.count();
   join.run(out);
@@ -174,7 +170,7 @@ void Solver::note_ranks(int predicate, const std::vector<Value>& prefix, const R
   std::vector<Value> tuple = prefix;
   row.each([&](Value v) {
     tuple.back() = v;
-    ranks_[static_cast<std::size_t>(predicate)].try_emplace(number_of(predicate, tuple.data()), iteration_);
+    ranks_[predicate].try_emplace(number_of(predicate, tuple.data()), iteration_);
     return true;
   });
 }
@@ -183,14 +179,14 @@ std::int64_t Solver::take_news(const Core::Stage& stage, bool recursive) {
   std::int64_t news = 0;
   for (int p : stage.predicates) {
     Relation& all = relation(p);
-    Relation& delta = deltas_[static_cast<std::size_t>(p)];
-    Trie& fresh = fresh_[static_cast<std::size_t>(p)];
+    Relation& delta = deltas_[p];
+    Trie& fresh = fresh_[p];
     if (recursive) delta.clear();
     if (fresh.arity() == 0) {
       if (!fresh.empty() && all.insert(nullptr)) {
         ++news;
         if (recursive) delta.insert(nullptr);
-        if (!ranks_.empty()) ranks_[static_cast<std::size_t>(p)].try_emplace(0, iteration_);
+        if (!ranks_.empty()) ranks_[p].try_emplace(0, iteration_);
       }
     } else {
       fresh.each_row([&](std::vector<Value>& prefix, const Row& row) {
@@ -233,7 +229,7 @@ void Solver::run_stage(const Core::Stage& stage) {
   bool recursive = false;
   ++iteration_;
   for (int r : stage.rules) {
-    const CoreRule& rule = core_.rules[static_cast<std::size_t>(r)];
+    const CoreRule& rule = core_.rules[r];
     for (const CoreAtom& a : rule.body) recursive = recursive || inside(a.predicate);
     Join join(rule, program_.domains, inputs_of(rule, -1), -1);
     run_join(join, r);
@@ -242,7 +238,7 @@ void Solver::run_stage(const Core::Stage& stage) {
   if (!recursive) return;
   std::vector<Running> joins;
   for (int r : stage.rules) {
-    const CoreRule& rule = core_.rules[static_cast<std::size_t>(r)];
+    const CoreRule& rule = core_.rules[r];
     for (std::size_t a = 0; a < rule.body.size(); ++a)
       if (inside(rule.body[a].predicate))
         joins.push_back({Join(rule, program_.domains, inputs_of(rule, static_cast<int>(a)), static_cast<int>(a)), r});
@@ -251,8 +247,7 @@ void Solver::run_stage(const Core::Stage& stage) {
   for (int i = 1; news > 0; ++i) {
     if (i > most)
       throw Error(fmt::format("{}: {} has not come to an end after {} iterations; the last one found {} tuples",
-                              program_.syntax.name,
-                              core_.predicates[static_cast<std::size_t>(stage.predicates[0])].name, most, news));
+                              program_.syntax.name, core_.predicates[stage.predicates[0]].name, most, news));
     ++iteration_;
     for (Running& j : joins) run_join(j.join, j.rule);
     news = take_news(stage, true);
@@ -270,8 +265,7 @@ void Solver::run_count(const CoreCount& c) {
   ++iteration_;
   const auto add = [&](const std::vector<Value>& tuple) {
     head.insert(tuple.data());
-    if (!ranks_.empty())
-      ranks_[static_cast<std::size_t>(c.head)].try_emplace(number_of(c.head, tuple.data()), iteration_);
+    if (!ranks_.empty()) ranks_[c.head].try_emplace(number_of(c.head, tuple.data()), iteration_);
   };
   if (!holds<std::int64_t>(0, c.compare, c.number)) {
     for (const auto& [tuple, n] : counts)

@@ -21,7 +21,7 @@ class Solver {
   Solver(const Checked& program, const CoreProgram& core, const Data& data, const SolveOptions& options);
   /// Derives what the wanted predicates need (all, if none are named).
   void run(const std::vector<int>& wanted = {});
-  Relation& relation(int predicate) { return relations_[static_cast<std::size_t>(predicate)]; }
+  Relation& relation(int predicate) { return relations_[predicate]; }
   const SolveFacts& facts() const { return facts_; }
   /// Before run(): remembers when each tuple was found.
   void keep_ranks() { ranks_.resize(relations_.size()); }

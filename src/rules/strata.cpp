@@ -26,9 +26,9 @@ struct Walk {  // Tarjan's, with its own stack: programs may be deep
   explicit Walk(const std::vector<std::vector<Edge>>& e)
       : edges(e), index(e.size(), -1), low(e.size(), 0), on_stack(e.size(), false) {}
   void open(int v) {
-    index[static_cast<std::size_t>(v)] = low[static_cast<std::size_t>(v)] = next++;
+    index[v] = low[v] = next++;
     stack.push_back(v);
-    on_stack[static_cast<std::size_t>(v)] = true;
+    on_stack[v] = true;
   }
   void from(int root) {
     struct Frame {
@@ -42,11 +42,11 @@ struct Walk {  // Tarjan's, with its own stack: programs may be deep
       const auto v = static_cast<std::size_t>(f.v);
       if (f.edge < edges[v].size()) {
         const int to = edges[v][f.edge++].to;
-        if (index[static_cast<std::size_t>(to)] < 0) {
+        if (index[to] < 0) {
           open(to);
           frames.push_back({to, 0});
-        } else if (on_stack[static_cast<std::size_t>(to)]) {
-          low[v] = std::min(low[v], index[static_cast<std::size_t>(to)]);
+        } else if (on_stack[to]) {
+          low[v] = std::min(low[v], index[to]);
         }
         continue;
       }
@@ -54,8 +54,8 @@ struct Walk {  // Tarjan's, with its own stack: programs may be deep
       const int done = f.v;
       frames.pop_back();
       if (!frames.empty()) {
-        auto& up = low[static_cast<std::size_t>(frames.back().v)];
-        up = std::min(up, low[static_cast<std::size_t>(done)]);
+        auto& up = low[frames.back().v];
+        up = std::min(up, low[done]);
       }
     }
   }
@@ -65,7 +65,7 @@ struct Walk {  // Tarjan's, with its own stack: programs may be deep
     do {
       member = stack.back();
       stack.pop_back();
-      on_stack[static_cast<std::size_t>(member)] = false;
+      on_stack[member] = false;
       component.push_back(member);
     } while (member != v);
     std::sort(component.begin(), component.end());
@@ -77,19 +77,18 @@ struct Walk {  // Tarjan's, with its own stack: programs may be deep
 std::string path(const Checked& program, const std::vector<std::vector<Edge>>& edges, int from, int to) {
   std::vector<int> before(edges.size(), -1);
   std::deque<int> queue{from};
-  before[static_cast<std::size_t>(from)] = from;
-  while (!queue.empty() && before[static_cast<std::size_t>(to)] < 0) {
+  before[from] = from;
+  while (!queue.empty() && before[to] < 0) {
     const int v = queue.front();
     queue.pop_front();
-    for (const Edge& e : edges[static_cast<std::size_t>(v)])
-      if (before[static_cast<std::size_t>(e.to)] < 0) {
-        before[static_cast<std::size_t>(e.to)] = v;
+    for (const Edge& e : edges[v])
+      if (before[e.to] < 0) {
+        before[e.to] = v;
         queue.push_back(e.to);
       }
   }
-  std::string text = program.predicates[static_cast<std::size_t>(to)].name;
-  for (int v = to; v != from; v = before[static_cast<std::size_t>(v)])
-    text = program.predicates[static_cast<std::size_t>(before[static_cast<std::size_t>(v)])].name + " <- " + text;
+  std::string text = program.predicates[to].name;
+  for (int v = to; v != from; v = before[v]) text = program.predicates[before[v]].name + " <- " + text;
   return text;
 }
 
@@ -118,10 +117,10 @@ void find_strata(Checked& program) {
   program.components = std::move(walk.components);
   program.component_of.assign(edges.size(), 0);
   for (std::size_t c = 0; c < program.components.size(); ++c)
-    for (int p : program.components[c]) program.component_of[static_cast<std::size_t>(p)] = static_cast<int>(c);
+    for (int p : program.components[c]) program.component_of[p] = static_cast<int>(c);
   for (std::size_t v = 0; v < edges.size(); ++v)
     for (const Edge& e : edges[v])
-      if (e.negative && program.component_of[v] == program.component_of[static_cast<std::size_t>(e.to)]) {
+      if (e.negative && program.component_of[v] == program.component_of[e.to]) {
         const std::string& name = program.predicates[v].name;
         fail_at(program.syntax.name, e.place,
                 fmt::format("{} depends on its own negation: {} <- not {}; negation must be stratified", name, name,
@@ -130,10 +129,10 @@ void find_strata(Checked& program) {
 }
 
 bool matches_choice(const Checked& program, const Atom& choice, int predicate, int head) {
-  const Predicate& p = program.predicates[static_cast<std::size_t>(predicate)];
+  const Predicate& p = program.predicates[predicate];
   if (p.tensor || predicate == head || p.domains.size() != choice.terms.size() || p.defined) return false;
   const Predicate* like = nullptr;
-  if (const int id = program.id("?" + choice.name); id >= 0) like = &program.predicates[static_cast<std::size_t>(id)];
+  if (const int id = program.id("?" + choice.name); id >= 0) like = &program.predicates[id];
   return like != nullptr && like != &p && !p.name.starts_with('?') && p.domains == like->domains;
 }
 

@@ -47,13 +47,13 @@ Shape Tracer::shape_of(int id) const {
 void Tracer::check_size(double cells) const {
   const double bytes = cells * static_cast<double>(wr::size_of(settings_.dtype));
   if (bytes <= static_cast<double>(settings_.memory)) return;
-  const Statement& s = program_.syntax.statements[static_cast<std::size_t>(statement_)];
+  const Statement& s = program_.syntax.statements[statement_];
   fail(s.place, fmt::format("`{}` needs {:.3g} elements at a time, which take {:.3g} MB; the limit is {} MB", format(s),
                             cells, bytes / (1 << 20), settings_.memory >> 20));
 }
 
 std::int64_t Tracer::size_of(const std::string& variable) const {
-  return domain(program_.variables[static_cast<std::size_t>(statement_)].at(variable)).size;
+  return domain(program_.variables[statement_].at(variable)).size;
 }
 
 // ---- facts and parameters ----
@@ -123,7 +123,7 @@ Array Tracer::base_array(int id) const {
   each_fact(id, [&](const Value* tuple, double weight) {
     std::int64_t at = 0;
     for (int i = 0; i < shape.rank(); ++i) at = at * shape[i] + tuple[i];
-    add_fact(id, weight, values[static_cast<std::size_t>(at)]);
+    add_fact(id, weight, values[at]);
   });
   return Array::from(values, shape).astype(settings_.dtype);
 }
@@ -171,7 +171,7 @@ Tensor Tracer::value(int id) {
   const Bound kept = std::exchange(bound_, {});
   const Joint* joint = std::exchange(joint_, nullptr);
   const int statement = statement_;
-  trace_component(program_.component_of[static_cast<std::size_t>(id)]);
+  trace_component(program_.component_of[id]);
   bound_ = kept;
   joint_ = joint;
   statement_ = statement;
@@ -179,7 +179,7 @@ Tensor Tracer::value(int id) {
 }
 
 bool Tracer::needs_fixpoint(int component) const {
-  const auto& members = program_.components[static_cast<std::size_t>(component)];
+  const auto& members = program_.components[component];
   bool cyclic = false;
   for (const Statement& s : program_.syntax.statements) {
     if (s.kind != Statement::Kind::rule && s.kind != Statement::Kind::equation) continue;
@@ -197,7 +197,7 @@ bool Tracer::needs_fixpoint(int component) const {
 }
 
 void Tracer::trace_component(int component) {
-  const auto& members = program_.components[static_cast<std::size_t>(component)];
+  const auto& members = program_.components[component];
   Sequence sequence;
   if (!needs_fixpoint(component)) {
     if (is_virtual(component)) {
@@ -219,7 +219,7 @@ void Tracer::trace_component(int component) {
 }
 
 std::vector<Tensor> Tracer::next(int component, const std::vector<Tensor>& now) {
-  const auto& members = program_.components[static_cast<std::size_t>(component)];
+  const auto& members = program_.components[component];
   for (std::size_t i = 0; i < members.size(); ++i) values_[members[i]] = now[i];
   std::vector<Tensor> after;
   for (int m : members) after.push_back(computed(m));
@@ -267,7 +267,7 @@ BodyValue Tracer::within_memory(const std::function<BodyValue()>& trace) const {
 
 BodyValue Tracer::rule_value(int statement) {
   const int before = std::exchange(statement_, statement);
-  const Statement& s = program_.syntax.statements[static_cast<std::size_t>(statement)];
+  const Statement& s = program_.syntax.statements[statement];
   const SaidAt here(location_of(s));
   const Logic meaning = logic(s);
   std::vector<Axis> out;
@@ -311,7 +311,7 @@ BodyValue Tracer::conjunction_value(const Formula& body, const std::vector<Axis>
 
 BodyValue Tracer::body(int statement) {
   statement_ = statement;
-  const Statement& s = program_.syntax.statements[static_cast<std::size_t>(statement)];
+  const Statement& s = program_.syntax.statements[statement];
   const SaidAt here(location_of(s));
   const Logic meaning = logic(s);
   std::vector<Axis> names;
@@ -394,7 +394,7 @@ Tensor Tracer::head_tensor(const Atom& head, const Piece& given, int id, const s
     const std::int64_t size = shape[at];
     const bool bound = t.kind == Term::Kind::variable && bound_.contains(t.text);
     if (t.kind == Term::Kind::constant || t.kind == Term::Kind::number || bound) {
-      const int d = predicate(id).domains[static_cast<std::size_t>(place)];
+      const int d = predicate(id).domains[place];
       moves.push_back({at, bound ? bound_.at(t.text) + t.amount : domain(d).find(t.text)});
       before_moves[at] = 1;
       axes.push_back(fmt::format("#head {}", at));

@@ -80,8 +80,8 @@ class Tracer {
   Logic logic(const Statement& s) const;
   DType dtype() const { return settings_.dtype; }
   Location location_of(const Statement& s) const { return {program_.syntax.name, static_cast<unsigned>(s.place.line)}; }
-  const Domain& domain(int id) const { return program_.domains[static_cast<std::size_t>(id)]; }
-  const Predicate& predicate(int id) const { return program_.predicates[static_cast<std::size_t>(id)]; }
+  const Domain& domain(int id) const { return program_.domains[id]; }
+  const Predicate& predicate(int id) const { return program_.predicates[id]; }
   Shape shape_of(int predicate) const;
   std::int64_t size_of(const std::string& variable) const;
   /// Refuses what would not fit, at the statement that is being traced.

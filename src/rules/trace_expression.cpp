@@ -54,7 +54,7 @@ Piece Tracer::expression(const Expr& e, const Names& needed) {
     case Expr::Kind::index: {
       if (const auto found = bound_.find(e.name); found != bound_.end())
         return {full({}, static_cast<double>(found->second), dtype()), {}};
-      const Domain& d = domain(program_.variables[static_cast<std::size_t>(statement_)].at(e.name));
+      const Domain& d = domain(program_.variables[statement_].at(e.name));
       std::vector<double> numbers;
       for (std::int64_t i = 0; i < d.size; ++i)
         numbers.push_back(d.numbers || d.ordered ? d.value_of(i) : static_cast<double>(i));
@@ -195,7 +195,7 @@ Piece Tracer::call(const Expr& e, const Names& needed) {
 }
 
 Piece Tracer::equation_value(int statement) {
-  const Statement& s = program_.syntax.statements[static_cast<std::size_t>(statement)];
+  const Statement& s = program_.syntax.statements[statement];
   const SaidAt here(location_of(s));
   const int before = std::exchange(statement_, statement);
   const std::string axis_before = std::exchange(normalised_, "");

@@ -117,7 +117,7 @@ Piece Tracer::comparison(const Formula& f, const Logic& logic) {
                                                                 : nullptr;
   if (variable == nullptr) fail(f.place, "a comparison of two constants");
   const auto domain_of = [&](const Term& t) -> const Domain& {
-    return domain(program_.variables[static_cast<std::size_t>(statement_)].at(t.text));
+    return domain(program_.variables[statement_].at(t.text));
   };
   std::vector<Axis> axes;
   // What a side is for each value of its variable; a constant is one number.
@@ -147,8 +147,7 @@ Piece Tracer::comparison(const Formula& f, const Logic& logic) {
   if (listed) {
     const auto& l = joint_->columns.at(axes[0]);
     const auto& r = joint_->columns.at(axes[1]);
-    for (std::size_t g = 0; g < l.size(); ++g)
-      add(left[static_cast<std::size_t>(l[g])], right[static_cast<std::size_t>(r[g])]);
+    for (std::size_t g = 0; g < l.size(); ++g) add(left[l[g]], right[r[g]]);
     return {Tensor(Array::from(values).astype(dtype())), {kJoint}};
   }
   if (axes.size() == 2 && axes[0] == axes[1]) {
@@ -166,7 +165,7 @@ Piece Tracer::comparison(const Formula& f, const Logic& logic) {
 
 Piece Tracer::choice(const Atom& a) {
   const int id = program_.id("?" + a.name);
-  const int head = program_.id(program_.syntax.statements[static_cast<std::size_t>(statement_)].head.name);
+  const int head = program_.id(program_.syntax.statements[statement_].head.name);
   std::vector<Tensor> relations;
   for (std::size_t p = 0; p < program_.predicates.size(); ++p)
     if (matches_choice(program_, a, static_cast<int>(p), head)) relations.push_back(value(static_cast<int>(p)));
@@ -186,16 +185,15 @@ Piece Tracer::atom(const Atom& a, const Logic& logic) {
     // A tensor that is followed along an index: the slice that is meant, without that index.
     Atom rest = a;
     const int axis = slice_axis_.at(id);
-    const Term t = a.terms[static_cast<std::size_t>(axis)];
+    const Term t = a.terms[axis];
     rest.terms.erase(rest.terms.begin() + axis);
-    const std::int64_t index = t.kind == Term::Kind::variable
-                                   ? bound_.at(t.text) + t.amount
-                                   : domain(predicate(id).domains[static_cast<std::size_t>(axis)]).find(t.text);
+    const std::int64_t index = t.kind == Term::Kind::variable ? bound_.at(t.text) + t.amount
+                                                              : domain(predicate(id).domains[axis]).find(t.text);
     Shape shape = shape_of(id);
     shape.erase(axis);
     if (index < 0 || index >= std::ssize(found->second))
       return indexed({full(shape, outside, dtype()), {}}, rest, outside);
-    return indexed({found->second[static_cast<std::size_t>(index)], {}}, rest, outside);
+    return indexed({found->second[index], {}}, rest, outside);
   }
   if (const TupleList* list = list_of(id)) return listed_atom(a, *list, outside);
   return indexed({value(id), {}}, a, outside);

@@ -49,7 +49,7 @@ Tensor Tracer::dense(int id) {
   list->each([&](std::int32_t n, const Value* tuple) {
     std::int64_t at = 0;
     for (int i = 0; i < shape.rank(); ++i) at = at * shape[i] + tuple[i];
-    numbers[static_cast<std::size_t>(at)] = n;
+    numbers[at] = n;
   });
   return reshape(gather(value(id), indices(numbers)), shape);
 }
@@ -147,8 +147,7 @@ Tensor Tracer::grouped(Tensor x, const std::vector<std::int32_t>& group, std::in
   }
   // Pairs of neighbours, then pairs of those, until each group has one row.
   std::vector<std::vector<std::int32_t>> members(static_cast<std::size_t>(groups));
-  for (std::size_t g = 0; g < group.size(); ++g)
-    members[static_cast<std::size_t>(group[g])].push_back(static_cast<std::int32_t>(g));
+  for (std::size_t g = 0; g < group.size(); ++g) members[group[g]].push_back(static_cast<std::int32_t>(g));
   const auto is_done = [](const auto& m) { return m.size() <= 1; };
   while (!std::all_of(members.begin(), members.end(), is_done)) {
     std::vector<std::int32_t> left, right;
@@ -204,7 +203,7 @@ Piece Tracer::spread(const BodyValue& value, double outside) const {
   for (std::size_t g = 0; g < static_cast<std::size_t>(joint.count); ++g) {
     std::int64_t at = 0;
     for (const auto& [name, column] : joint.columns) at = at * size_of(name) + column[g];
-    numbers[static_cast<std::size_t>(at)] = static_cast<std::int32_t>(g);
+    numbers[at] = static_cast<std::int32_t>(g);
   }
   for (int i = 1; i < x.rank(); ++i) shape.push_back(x[i]);
   axes.insert(axes.end(), value.piece.axes.begin() + 1, value.piece.axes.end());
@@ -222,7 +221,7 @@ Tensor Tracer::listed_head(const Atom& head, const BodyValue& value, const Tuple
       tuple[i] =
           static_cast<Value>(head.terms[i].kind == Term::Kind::variable ? value.joint->columns.at(head.terms[i].text)[g]
                                                                         : domain(domains[i]).find(head.terms[i].text));
-    numbers[static_cast<std::size_t>(list.number(tuple.data()))] = static_cast<std::int32_t>(g);
+    numbers[list.number(tuple.data())] = static_cast<std::int32_t>(g);
   }
   return gather(with_row(value.piece.tensor, outside), indices(numbers));
 }

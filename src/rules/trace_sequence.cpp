@@ -19,16 +19,16 @@ const Term* virtual_term(const Atom& a) {
 }  // namespace
 
 bool Tracer::in_component(const Atom& a, int component) const {
-  return !a.choice && program_.component_of[static_cast<std::size_t>(program_.id(a.name))] == component;
+  return !a.choice && program_.component_of[program_.id(a.name)] == component;
 }
 
 bool Tracer::fits_sequence(int component, const std::vector<int>& axes, Sequence& out) const {
-  const auto& members = program_.components[static_cast<std::size_t>(component)];
+  const auto& members = program_.components[component];
   out = {};
   for (std::size_t m = 0; m < members.size(); ++m) {
     out.axis[members[m]] = axes[m];
     const Predicate& p = predicate(members[m]);
-    const std::int64_t steps = domain(p.domains[static_cast<std::size_t>(axes[m])]).size;
+    const std::int64_t steps = domain(p.domains[axes[m]]).size;
     if (m > 0 && steps != out.steps) return false;
     out.steps = steps;
   }
@@ -37,11 +37,11 @@ bool Tracer::fits_sequence(int component, const std::vector<int>& axes, Sequence
   for (const Statement& s : program_.syntax.statements) {
     if (s.kind != Statement::Kind::equation || !in_component(s.head, component)) continue;
     const int head_id = program_.id(s.head.name);
-    const Term& head = s.head.terms[static_cast<std::size_t>(out.axis.at(head_id))];
+    const Term& head = s.head.terms[out.axis.at(head_id)];
     for_each_atom(s.value, [&](const Atom& a, bool) {
       if (!in_component(a, component)) return;
       const int id = program_.id(a.name);
-      const Term& t = a.terms[static_cast<std::size_t>(out.axis.at(id))];
+      const Term& t = a.terms[out.axis.at(id)];
       const auto plain = [](const Term& x) {
         return x.kind == Term::Kind::variable && (x.op == 0 || (x.op == '+' && x.other.empty()));
       };
@@ -66,7 +66,7 @@ bool Tracer::fits_sequence(int component, const std::vector<int>& axes, Sequence
 }
 
 bool Tracer::find_sequence(int component, Sequence& out) const {
-  const auto& members = program_.components[static_cast<std::size_t>(component)];
+  const auto& members = program_.components[component];
   double combinations = 1;
   for (int m : members) {
     if (!predicate(m).tensor || predicate(m).domains.empty()) return false;
@@ -87,19 +87,18 @@ bool Tracer::find_sequence(int component, Sequence& out) const {
 }
 
 Tensor Tracer::sequence_step(int id, const Sequence& sequence, std::int64_t step) {
-  const int axis = sequence.axis.at(id), component = program_.component_of[static_cast<std::size_t>(id)];
+  const int axis = sequence.axis.at(id), component = program_.component_of[id];
   const Bound before = bound_;
   Tensor total = added_up(id, axis, [&](const Statement& s) {
-    const Term& head = s.head.terms[static_cast<std::size_t>(axis)];
+    const Term& head = s.head.terms[axis];
     bound_ = before;
-    if (head.kind != Term::Kind::variable)
-      return domain(predicate(id).domains[static_cast<std::size_t>(axis)]).find(head.text) == step;
+    if (head.kind != Term::Kind::variable) return domain(predicate(id).domains[axis]).find(head.text) == step;
     bound_[head.text] = step - head.amount;
     bool applies = step >= head.amount && step - head.amount < sequence.steps;
     // An equation that needs a step before the first says nothing about this one.
     for_each_atom(s.value, [&](const Atom& a, bool) {
       if (!in_component(a, component)) return;
-      const Term& t = a.terms[static_cast<std::size_t>(sequence.axis.at(program_.id(a.name)))];
+      const Term& t = a.terms[sequence.axis.at(program_.id(a.name))];
       applies = applies && step - head.amount + t.amount >= 0;
     });
     return applies;
@@ -157,12 +156,12 @@ std::vector<int> Tracer::virtual_order(int component) const {
     state[id] = 2;
     order.push_back(id);
   };
-  for (int m : program_.components[static_cast<std::size_t>(component)]) visit(m);
+  for (int m : program_.components[component]) visit(m);
   return order;
 }
 
 void Tracer::trace_virtual(int component) {
-  const auto& members = program_.components[static_cast<std::size_t>(component)];
+  const auto& members = program_.components[component];
   // How many steps: as many as the index has values where it stands without its star.
   std::int64_t steps = 0;
   for (std::size_t i = 0; i < program_.syntax.statements.size(); ++i) {

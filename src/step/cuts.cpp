@@ -30,20 +30,20 @@ class Cuts {
   }
 
  private:
-  const plan::Placement& place(int id) const { return s_.place[static_cast<std::size_t>(id)]; }
+  const plan::Placement& place(int id) const { return s_.place[id]; }
   int behind(int id) const {
     while (ir::is_view(g_[id].op)) id = g_[id].inputs[0];
     return id;
   }
   bool shared(int phase, int id) const {
-    const auto& list = s_.phases[static_cast<std::size_t>(phase)].shared;
+    const auto& list = s_.phases[phase].shared;
     return std::find(list.begin(), list.end(), id) != list.end();
   }
 
   void visit(int phase, const plan::Region& region, const plan::Member& m, int k) {
     // What reads the sum, or the view, is what waits.
     if (g_[m.node].op == Op::lane_sum || ir::is_view(g_[m.node].op)) return;
-    const int in = g_[m.node].inputs[static_cast<std::size_t>(k)];
+    const int in = g_[m.node].inputs[k];
     const bool along = plan::cut_of_operand(g_, m.node, k, m.cut) == place(in).cut &&
                        g_[behind(in)].op != Op::lane_sum && !shared(phase, in);
     if (along) return;  // it goes on row by row: something else made it wait
@@ -64,8 +64,7 @@ class Cuts {
 
   void add(int phase, const plan::Region& region, int reader, int maker) {
     const ir::Node &r = g_[reader], &m = g_[maker];
-    const plan::Region& from =
-        s_.phases[static_cast<std::size_t>(place(maker).phase)].regions[static_cast<std::size_t>(place(maker).region)];
+    const plan::Region& from = s_.phases[place(maker).phase].regions[place(maker).region];
     const auto key = std::tuple(phase, to_string(r.where), to_string(m.where), m.op);
     const bool fresh = !found_.contains(key);
     Profile::Cut& cut = found_[key];

@@ -43,11 +43,11 @@ std::string operands_text(const ir::Graph& g, const ir::Node& n) {
 }
 
 std::string place_text(const Step::Inside& step, int id) {
-  const auto& p = step.schedule.place[static_cast<std::size_t>(id)];
+  const auto& p = step.schedule.place[id];
   const ir::Graph& g = *step.schedule.graph;
   if (p.cut.is_total()) return " + over strips";
   if (p.home == Home::state) {
-    const auto& name = g[step.schedule.states[static_cast<std::size_t>(p.index)]].variable->name;
+    const auto& name = g[step.schedule.states[p.index]].variable->name;
     return " -> state" + (name.empty() ? "" : " " + name);
   }
   if (p.home == Home::output) return fmt::format(" -> result {}", p.index);
@@ -73,7 +73,7 @@ std::string name_inside(const ir::Graph& g, const ir::Node& scan, int id) {
   const auto k = body[id].attrs.ints[0];
   const ir::ScanForm form = ir::ScanForm::of(scan.attrs);
   if (k < form.carries) return fmt::format("carry{}", k);
-  return name_of(g, scan.inputs[static_cast<std::size_t>(k)]) + (k < form.carries + form.sequences ? "[t]" : "");
+  return name_of(g, scan.inputs[k]) + (k < form.carries + form.sequences ? "[t]" : "");
 }
 
 /// A call in the body of a scan.
@@ -105,7 +105,7 @@ std::string strips_text(const Region& r) {
   const std::int64_t rows = r.row_begin.back() - r.row_begin.front();
   std::int64_t strips = 0;
   for (int l = 0; l < r.lanes(); ++l) {
-    const auto n = r.row_begin[static_cast<std::size_t>(l) + 1] - r.row_begin[static_cast<std::size_t>(l)];
+    const auto n = r.row_begin[static_cast<std::size_t>(l) + 1] - r.row_begin[l];
     strips += (n + r.strip - 1) / r.strip;
   }
   if (r.extent == 1) return fmt::format("once, on lane {}", r.first_lane);
@@ -132,7 +132,7 @@ std::vector<ShownCode> codes_of(const lower::Program& program, std::size_t phase
   for (const auto& lane : program.pieces[phase])
     for (std::size_t i = 0; i < lane.size(); i += static_cast<std::size_t>(lane[i].span))
       for (std::size_t k = i; k < i + static_cast<std::size_t>(lane[i].span); ++k) {
-        const auto& code = program.codes[static_cast<std::size_t>(lane[k].code)];
+        const auto& code = program.codes[lane[k].code];
         if (code.region != region || code.calls.empty()) continue;
         if (nodes.emplace(code.calls[0].node, code.calls[0].inside).second) found.push_back({&code, lane[i].turns});
       }

@@ -38,7 +38,7 @@ Profile::Kernel kernel_of(const plan::Schedule& schedule, const DeviceRecord::La
   std::map<std::string_view, int> ops;
   double most = -1;
   const ir::Graph& graph = *schedule.graph;
-  for (const plan::Region& region : schedule.phases[static_cast<std::size_t>(launch.phase)].regions)
+  for (const plan::Region& region : schedule.phases[launch.phase].regions)
     for (const plan::Member& member : region.members) {
       const ir::Node& node = graph[member.node];
       if (ir::is_view(node.op) || node.op == ir::Op::result) continue;

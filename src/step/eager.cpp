@@ -99,7 +99,7 @@ std::unique_ptr<Plan> make_plan(Key key, const Call& call, Operands operands, Tr
     std::vector<Operand> in;
     for (std::size_t i = 0; i < operands.size(); ++i)
       in.push_back(position[i] < 0 ? Operand(operands[i].number, call.where)
-                                   : Operand(arguments[static_cast<std::size_t>(position[i])], call.where));
+                                   : Operand(arguments[position[i]], call.where));
     return std::vector<Tensor>{trace(in)};
   };
   auto plan = std::make_unique<Plan>();
@@ -119,7 +119,7 @@ std::unique_ptr<Plan> make_plan(Key key, const Call& call, Operands operands, Tr
   plan->output_base = program.output_base[0];
   plan->numbers = std::make_unique<std::uint64_t[]>(operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    plan->base.push_back(position[i] < 0 ? -1 : program.input_base[static_cast<std::size_t>(position[i])]);
+    plan->base.push_back(position[i] < 0 ? -1 : program.input_base[position[i]]);
     if (!operands[i].array && plan->base[i] >= 0) plan->executor->bind(plan->base[i], &plan->numbers[i]);
   }
   plan->bytes = inside.facts.peak_bytes();

@@ -164,7 +164,7 @@ class Assembly {
     for (std::size_t phase = 0; phase < program_.pieces.size(); ++phase)
       for (int lane = 0; lane < program_.lanes; ++lane) {
         std::map<int, int> times;  // a code runs in this lane
-        lower::for_each_run(program_.pieces[phase][static_cast<std::size_t>(lane)],
+        lower::for_each_run(program_.pieces[phase][lane],
                             [&](const lower::Piece& piece, std::int64_t) { ++times[piece.code]; });
         for (auto [c, count] : times) add_code(static_cast<int>(phase), lane, static_cast<std::size_t>(c), count, rest);
       }
@@ -191,7 +191,7 @@ class Assembly {
     for (std::size_t i = 0; i < code.calls.size(); ++i) {
       const int k = of_code_[c][i];
       add_sum(k, record_.call(lane, c, i));
-      Profile::Kernel& kernel = p_.kernels[static_cast<std::size_t>(k)];
+      Profile::Kernel& kernel = p_.kernels[k];
       kernel.rows = std::max(kernel.rows, code.rows);
       const CallCost& cost = code.costs[i];
       add_bytes(k, near, static_cast<double>(cost.scratch_bytes), count);
@@ -215,28 +215,26 @@ class Assembly {
   }
 
   void add_flops(int k, const Call& call, const lower::Code& code, int count) {
-    Profile::Kernel& kernel = p_.kernels[static_cast<std::size_t>(k)];
+    Profile::Kernel& kernel = p_.kernels[k];
     double part = 1;
     if (code.region >= 0) {
-      const auto& region =
-          schedule_.phases[static_cast<std::size_t>(kernel.phase)].regions[static_cast<std::size_t>(code.region)];
+      const auto& region = schedule_.phases[kernel.phase].regions[code.region];
       part = static_cast<double>(code.rows) / static_cast<double>(std::max<std::int64_t>(region.extent, 1));
     }
     const auto [graph, node] = made_by(call);
     // Copies round a loop do none of its arithmetic.
     const double flops = graph[node].attrs.body ? 0 : plan::flops(graph, node) * part * count;
     kernel.flops += flops;
-    touched_[static_cast<std::size_t>(k)].flops +=
-        flops * (ir::definition(graph[node].op).traits.heavy ? kTranscendental : 1);
+    touched_[k].flops += flops * (ir::definition(graph[node].op).traits.heavy ? kTranscendental : 1);
   }
 
   void add_bytes(int k, std::size_t level, double bytes, int count) {
-    p_.kernels[static_cast<std::size_t>(k)].bytes += bytes * count;
-    touched_[static_cast<std::size_t>(k)].bytes[level] += bytes * count;
+    p_.kernels[k].bytes += bytes * count;
+    touched_[k].bytes[level] += bytes * count;
   }
 
   void add_sum(int k, const Recorder::Sum& s) {
-    Recorder::Sum& sum = sums_[static_cast<std::size_t>(k)];
+    Recorder::Sum& sum = sums_[k];
     if (s.calls == 0) return;
     sum.calls += s.calls;
     sum.ticks += s.ticks;
@@ -274,7 +272,7 @@ class Assembly {
 
   void gather_threads() {
     for (int m = 0; m < p_.threads; ++m) {
-      const Recorder::Member& member = record_.members()[static_cast<std::size_t>(m)];
+      const Recorder::Member& member = record_.members()[m];
       Profile::Thread t;
       t.busy_us = us_a_run(member.busy);
       t.start_us = us_a_run(member.start);
@@ -299,7 +297,7 @@ class Assembly {
     std::set<std::int64_t> strips;  // by first row
     for (const auto& lane : program_.pieces[phase])
       for (const auto& piece : lane) {
-        const lower::Code& code = program_.codes[static_cast<std::size_t>(piece.code)];
+        const lower::Code& code = program_.codes[piece.code];
         if (code.region != static_cast<int>(r)) continue;
         strips.insert(piece.row0 - piece.inner);
         for (const CallCost& cost : code.costs) out.scratch_bytes = std::max(out.scratch_bytes, cost.live_bytes);
@@ -332,13 +330,12 @@ class Assembly {
       for (int lane = m * program_.lanes / run.members; lane < (m + 1) * program_.lanes / run.members; ++lane) {
         const std::uint64_t* t = run.times + record_.offset(phase, lane);
         add(lane, phase == 0 ? -2 : -1, here, t[0]);
-        lower::for_each_run(program_.pieces[phase][static_cast<std::size_t>(lane)],
-                            [&](const lower::Piece& piece, std::int64_t) {
-                              for (int kernel : of_code_[static_cast<std::size_t>(piece.code)]) {
-                                add(lane, kernel, t[0], t[1]);
-                                ++t;
-                              }
-                            });
+        lower::for_each_run(program_.pieces[phase][lane], [&](const lower::Piece& piece, std::int64_t) {
+          for (int kernel : of_code_[piece.code]) {
+            add(lane, kernel, t[0], t[1]);
+            ++t;
+          }
+        });
         here = *t;
       }
     add(0, -3, here, run.times[record_.commit_offset()]);
@@ -352,13 +349,13 @@ class Assembly {
         const std::uint64_t* t = run.times + record_.offset(phase, lane);
         std::int64_t live = 0;
         const auto add_code = [&](const lower::Piece& piece, std::int64_t) {
-          for (const CallCost& cost : program_.codes[static_cast<std::size_t>(piece.code)].costs) {
+          for (const CallCost& cost : program_.codes[piece.code].costs) {
             if (cost.live_bytes != live) changes.emplace_back(*t, cost.live_bytes - live);
             live = cost.live_bytes;
             ++t;
           }
         };
-        lower::for_each_run(program_.pieces[phase][static_cast<std::size_t>(lane)], add_code);
+        lower::for_each_run(program_.pieces[phase][lane], add_code);
         if (live != 0) changes.emplace_back(*t, -live);
       }
     std::sort(changes.begin(), changes.end());

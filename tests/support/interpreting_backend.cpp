@@ -100,7 +100,7 @@ struct Making {
   }
 
   Elements result(int number, const std::vector<Elements>& in, void* const* ptr, std::int64_t row0) const {
-    const View& out = work.out[static_cast<std::size_t>(number)].view;
+    const View& out = work.out[number].view;
     if (node().op == Op::lane_sum) return lane_sum(ptr);
     if (node().op == Op::iota) return iota(out, row0);
     const bool flat = work.cut.has_flat_strips();
@@ -143,9 +143,8 @@ struct Making {
     const Elements whole = ir::evaluate_op(call);
     const std::int64_t first = work.cut.is_along() ? row0 : 0, cells = node().spec.shape[1];
     Elements elements;
-    ir::for_each_index(out.shape, [&](const Dims& index) {
-      elements.push_back(whole[static_cast<std::size_t>(index[0] * cells + first + index[1])]);
-    });
+    ir::for_each_index(out.shape,
+                       [&](const Dims& index) { elements.push_back(whole[index[0] * cells + first + index[1]]); });
     return elements;
   }
 };
@@ -166,7 +165,7 @@ class Kernels final : public lower::Kernels {
         "copy", emit);
   }
 
-  const Kernel& operator[](int number) const { return kernels_[static_cast<std::size_t>(number)]; }
+  const Kernel& operator[](int number) const { return kernels_[number]; }
 
  private:
   void add(Kernel kernel, const std::vector<View>& views, const char* name, lower::Emitter& emit) {
@@ -200,14 +199,14 @@ class Executor final : public backend::Executor {
   const lower::Program& program() const override { return program_; }
   std::string_view target() const override { return "interpreter"; }
   void bind(int base, void* memory) noexcept override {
-    for (auto& bases : bases_) bases[static_cast<std::size_t>(base)] = static_cast<char*>(memory);
+    for (auto& bases : bases_) bases[base] = static_cast<char*>(memory);
   }
   void reserve_threads(int) override {}
   void run(int) noexcept override {
     for (const auto& phase : program_.pieces)
       for (std::size_t lane = phase.size(); lane-- > 0;)  // in an order that threads would hardly take
         lower::for_each_run(phase[lane], [&](const lower::Piece& piece, std::int64_t turn) {
-          run_calls(program_.codes[static_cast<std::size_t>(piece.code)], bases_[lane], piece, turn);
+          run_calls(program_.codes[piece.code], bases_[lane], piece, turn);
         });
     run_calls(program_.commits, bases_[0], {}, 0);
   }

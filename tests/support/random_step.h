@@ -36,9 +36,9 @@ class RandomStep {
   /// Half the time one of the latest, so that ops follow one another.
   const Tensor& any() {
     const int n = static_cast<int>(pool_.size()), recent = draw(2) ? std::min(n, 3) : n;
-    return pool_[static_cast<std::size_t>(n - 1 - draw(recent))];
+    return pool_[n - 1 - draw(recent)];
   }
-  const Tensor& leaf() { return leaves_[static_cast<std::size_t>(draw(static_cast<int>(leaves_.size())))]; }
+  const Tensor& leaf() { return leaves_[draw(static_cast<int>(leaves_.size()))]; }
   /// One that has the batch as its first axis, if the luck of the draw allows.
   const Tensor& row_wise();
   State state(const Shape& shape, const char* name);

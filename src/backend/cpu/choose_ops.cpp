@@ -203,13 +203,12 @@ void Chooser::map(const View& out, std::vector<View> in) {
   for (std::size_t k = 0; k < operands.size(); ++k) {
     made.params.col_stride[k] = axes > 0 ? loops.stride[static_cast<std::size_t>(axes) - 1][k] : k == 0;
     made.params.row_stride[k] = axes > 1 ? loops.stride[static_cast<std::size_t>(axes) - 2][k] : 0;
-    for (int l = 0; l < made.loops; ++l)
-      made.step[l][k] = loops.stride[static_cast<std::size_t>(l)][k] * operands[k].elem();
+    for (int l = 0; l < made.loops; ++l) made.step[l][k] = loops.stride[l][k] * operands[k].elem();
     const bool same_layout = k > 0 && operands[k].shape == out.shape && operands[k].dense() && out.dense() &&
                              operands[k].elem() == out.elem();
     if (same_layout) in_place |= 1u << k;
   }
-  for (int l = 0; l < made.loops; ++l) made.size[l] = loops.size[static_cast<std::size_t>(l)];
+  for (int l = 0; l < made.loops; ++l) made.size[l] = loops.size[l];
   call(run_map, made, operands, name(), in_place);
 }
 

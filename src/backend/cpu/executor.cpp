@@ -91,8 +91,7 @@ Executor::Executor(lower::Program program, std::unique_ptr<Kernels> kernels)
 }
 
 void Executor::bind(int base, void* memory) noexcept {
-  for (int lane = 0; lane < program_.lanes; ++lane)
-    bases_[static_cast<std::size_t>(lane * program_.bases + base)] = static_cast<char*>(memory);
+  for (int lane = 0; lane < program_.lanes; ++lane) bases_[lane * program_.bases + base] = static_cast<char*>(memory);
 }
 
 void Executor::reserve_threads(int threads) {
@@ -126,16 +125,15 @@ void Executor::run_lane(std::size_t phase, int lane) noexcept {
     time = recorder_->times(phase, lane);
     *time++ = ticks();
   }
-  lower::for_each_run(
-      program_.pieces[phase][static_cast<std::size_t>(lane)], [&](const lower::Piece& piece, std::int64_t turn) {
-        const Bound& code = codes_[static_cast<std::size_t>(piece.code)];
-        const std::int64_t row0 = piece.row0, inner = piece.inner;
-        const auto at_row = [=](const lower::Operand& o) { return o.offset + row0 * o.advance + inner * o.inner; };
-        const auto at_turn = [=](const lower::Operand& o) { return at_row(o) + turn * o.step; };
-        time = turn != 0   ? run_calls<kRecord>(code, bases, row0, at_turn, time)
-               : row0 != 0 ? run_calls<kRecord>(code, bases, row0, at_row, time)
-                           : run_calls<kRecord>(code, bases, row0, at_first_row, time);
-      });
+  lower::for_each_run(program_.pieces[phase][lane], [&](const lower::Piece& piece, std::int64_t turn) {
+    const Bound& code = codes_[piece.code];
+    const std::int64_t row0 = piece.row0, inner = piece.inner;
+    const auto at_row = [=](const lower::Operand& o) { return o.offset + row0 * o.advance + inner * o.inner; };
+    const auto at_turn = [=](const lower::Operand& o) { return at_row(o) + turn * o.step; };
+    time = turn != 0   ? run_calls<kRecord>(code, bases, row0, at_turn, time)
+           : row0 != 0 ? run_calls<kRecord>(code, bases, row0, at_row, time)
+                       : run_calls<kRecord>(code, bases, row0, at_first_row, time);
+  });
 }
 
 template <bool kRecord>

@@ -30,7 +30,7 @@ class Kernels final : public lower::Kernels {
   const Machine& machine() const { return machine_; }
   void make(const lower::Work& work, lower::Emitter& emit) override;
   void copy(const lower::View& to, const lower::View& from, lower::Emitter& emit) override;
-  const Bound& operator[](int number) const { return bound_[static_cast<std::size_t>(number)]; }
+  const Bound& operator[](int number) const { return bound_[number]; }
 
   /// A kernel with its parameters as a number for the program.
   template <class Params>

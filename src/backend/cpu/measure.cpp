@@ -76,7 +76,7 @@ class Stopwatch {
     std::vector<Share> shares;  // of each member
 
     void run(int member) {
-      Share& share = shares[static_cast<std::size_t>(member)];
+      Share& share = shares[member];
       const double given = seconds_of_thread();
       const auto start = Clock::now();
       for (int r = 0; r < rounds; ++r) (*work)(member);
@@ -162,8 +162,7 @@ class Probe {
     const int rounds = std::max(1, static_cast<int>(2e6 / touched));
     const double seconds = watch_.best(threads, touched > 8e6 ? 5 : 12, rounds, [&](int member) {
       // Not a multiple of 4096 bytes apart: loads would wait for stores that only seem to be theirs.
-      void* pointers[kMaxOperands] = {to[static_cast<std::size_t>(member)].get() + 512,
-                                      from[static_cast<std::size_t>(member)].get()};
+      void* pointers[kMaxOperands] = {to[member].get() + 512, from[member].get()};
       negate(params, pointers, 1);
     });
     return touched * threads / seconds / 1e9;

@@ -49,9 +49,8 @@ Executor::Executor(lower::Program program, Source source, std::shared_ptr<Device
       target_(device_->facts().api + ": " + device_->facts().name) {
   const ir::Graph& graph = *schedule.graph;
   std::vector<bool> updated(static_cast<std::size_t>(graph.size()), false);
-  for (const ir::Update& u : graph.updates) updated[static_cast<std::size_t>(u.state)] = true;
-  for (int id : schedule.states)
-    states_.push_back({graph[id].variable, updated[static_cast<std::size_t>(id)], nullptr, nullptr});
+  for (const ir::Update& u : graph.updates) updated[u.state] = true;
+  for (int id : schedule.states) states_.push_back({graph[id].variable, updated[id], nullptr, nullptr});
   host_.assign(static_cast<std::size_t>(program_.bases), nullptr);
   stale_.assign(program_.output_base.size(), false);
 
@@ -66,7 +65,7 @@ Executor::Executor(lower::Program program, Source source, std::shared_ptr<Device
     auto* known = dynamic_cast<Residence*>(ir::elsewhere(*state.variable));
     if (!known || !known->is_on(device_)) {
       ir::bring_home(*state.variable);
-      const std::size_t bytes = source_.homes[static_cast<std::size_t>(program_.state_base[i])].bytes;
+      const std::size_t bytes = source_.homes[program_.state_base[i]].bytes;
       auto made =
           std::make_unique<Residence>(*state.variable, device_, allocate(source_.bytes[kFirstState + i]), bytes);
       known = made.get();
@@ -104,8 +103,7 @@ void Executor::prepare_sequences() {
     for (const Launch& launch : source_.launches) {
       arguments.emplace_back();
       for (int slot : launch.slots)
-        arguments.back().push_back(slot == kInputs ? arguments_[set].get()
-                                                   : memory_[static_cast<std::size_t>(slot)].get());
+        arguments.back().push_back(slot == kInputs ? arguments_[set].get() : memory_[slot].get());
     }
     sequences_[set] = device_->prepare(module_, source_.launches, arguments);
   }
@@ -114,14 +112,14 @@ void Executor::prepare_sequences() {
 void Executor::upload_constants() {
   std::vector<char> all(source_.bytes[kConstants], 0);
   for (std::size_t i = 0; i < program_.constants.size(); ++i) {
-    const Home& home = source_.homes[static_cast<std::size_t>(program_.constant_base[i])];
+    const Home& home = source_.homes[program_.constant_base[i]];
     if (home.bytes > 0)
       std::memcpy(all.data() + home.offset, wr::detail::ArrayAccess::read(*program_.constants[i]), home.bytes);
   }
   if (!all.empty() && !device_->write(*memory_[kConstants], 0, all.data(), all.size())) throw Error(device_->problem());
 }
 
-void Executor::bind(int base, void* memory) noexcept { host_[static_cast<std::size_t>(base)] = memory; }
+void Executor::bind(int base, void* memory) noexcept { host_[base] = memory; }
 
 bool Executor::send_states() noexcept {
   for (State& state : states_) {
@@ -143,8 +141,8 @@ bool Executor::send_arguments() noexcept {
   auto* to = static_cast<char*>(device_->open(set));
   if (!to) return false;
   for (int base : program_.input_base) {
-    const Home& home = source_.homes[static_cast<std::size_t>(base)];
-    if (home.bytes > 0) std::memcpy(to + home.offset, host_[static_cast<std::size_t>(base)], home.bytes);
+    const Home& home = source_.homes[base];
+    if (home.bytes > 0) std::memcpy(to + home.offset, host_[base], home.bytes);
     traffic_.to_device += home.bytes;
   }
   return device_->close(set);

@@ -428,7 +428,7 @@ std::vector<Facts> opencl_devices() {
 std::shared_ptr<Device> open_opencl(int index) {
   const std::vector<Known> known = all_devices();
   if (index < 0 || index >= static_cast<int>(known.size())) throw Error("it is there no more");
-  return std::make_shared<OpenClDevice>(known[static_cast<std::size_t>(index)], index);
+  return std::make_shared<OpenClDevice>(known[index], index);
 }
 
 }  // namespace wr::device

@@ -31,8 +31,7 @@ struct Cell {
     return cat(one(), " / (", one(), " + ", exp(cat("-(", x, ")")), ')');
   }
   std::string held() const {
-    return lengths < 0 ? "0"
-                       : cat("t >= p", lengths, '[', place(operands[static_cast<std::size_t>(lengths)], {"b"}), ']');
+    return lengths < 0 ? "0" : cat("t >= p", lengths, '[', place(operands[lengths], {"b"}), ']');
   }
   template <class... Parts>
   void let(const char* name, const Parts&... parts) const {
@@ -270,9 +269,7 @@ struct Scores {
     if (node().attrs.ints[0])
       w.line("if (j > i + ", node().attrs.ints[1], work.cut == plan::Cut::along(1) ? " + (int)row0" : "",
              ") continue;");
-    if (mask >= 0)
-      w.line("if (!p", mask, '[', place(operands[static_cast<std::size_t>(mask)], {"b", "h", "i", "j"}),
-             "]) continue;");
+    if (mask >= 0) w.line("if (!p", mask, '[', place(operands[mask], {"b", "h", "i", "j"}), "]) continue;");
   }
 };
 

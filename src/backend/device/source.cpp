@@ -40,9 +40,9 @@ class SourceWriter {
     s_.homes.resize(static_cast<std::size_t>(program_.bases));
     s_.bytes.assign(kFirstState + states.size(), 0);
     const auto put = [&](int base, int slot, const Spec& spec) {
-      const std::size_t bytes = bytes_of(spec), at = s_.bytes[static_cast<std::size_t>(slot)];
-      s_.homes[static_cast<std::size_t>(base)] = {slot, at, bytes};
-      s_.bytes[static_cast<std::size_t>(slot)] = rounded(at + std::max<std::size_t>(bytes, 1));
+      const std::size_t bytes = bytes_of(spec), at = s_.bytes[slot];
+      s_.homes[base] = {slot, at, bytes};
+      s_.bytes[slot] = rounded(at + std::max<std::size_t>(bytes, 1));
     };
     for (std::size_t i = 0; i < graph_.inputs.size(); ++i)
       put(program_.input_base[i], kInputs, graph_[graph_.inputs[i]].spec);
@@ -75,15 +75,13 @@ class SourceWriter {
       case lower::kArena:
         return kArena;
       default:
-        return s_.homes[static_cast<std::size_t>(base)].slot;
+        return s_.homes[base].slot;
     }
   }
 
   std::string pointer(const lower::Operand& o) const {
     const std::int64_t offset =
-        o.offset + (o.base >= lower::kFirstLeaf
-                        ? static_cast<std::int64_t>(s_.homes[static_cast<std::size_t>(o.base)].offset)
-                        : 0);
+        o.offset + (o.base >= lower::kFirstLeaf ? static_cast<std::int64_t>(s_.homes[o.base].offset) : 0);
     std::string text = o.base == lower::kScratch   ? "scratch"
                        : o.base == lower::kPartial ? "partial"
                                                    : cat('m', slot_of(o.base));
@@ -95,10 +93,9 @@ class SourceWriter {
   }
 
   std::string call_text(const lower::Call& call, const lower::Operand* operands) const {
-    const Function& f = kernels_.functions()[static_cast<std::size_t>(call.kernel)];
+    const Function& f = kernels_.functions()[call.kernel];
     std::string text = cat('f', call.kernel, '(');
-    for (int k = 0; k < call.operands; ++k)
-      text += cat('(', f.types[static_cast<std::size_t>(k)], ")(", pointer(operands[k]), "), ");
+    for (int k = 0; k < call.operands; ++k) text += cat('(', f.types[k], ")(", pointer(operands[k]), "), ");
     return text + "tables, row0, item);";
   }
 
@@ -158,7 +155,7 @@ class SourceWriter {
       });
       begins.push_back(static_cast<std::int32_t>(pieces.size() / 4));
     }
-    for (int code : codes) note_slots(program_.codes[static_cast<std::size_t>(code)], slots);
+    for (int code : codes) note_slots(program_.codes[code], slots);
     const auto begin = kernels_.keep(begins), table = kernels_.keep(pieces);
     open_kernel(cat("wr_phase", phase), program_.lanes, slots, static_cast<int>(phase));
     s_.text += cat("  const int end = tables[", begin, " + group + 1];\n  for (int p = tables[", begin,
@@ -166,7 +163,7 @@ class SourceWriter {
                    " + 4 * p;\n    const long row0 = piece[1], inner = piece[2], turn = piece[3];\n",
                    "    (void)inner;\n    (void)turn;\n    switch (piece[0]) {\n");
     for (int code : codes) {
-      const lower::Code& c = program_.codes[static_cast<std::size_t>(code)];
+      const lower::Code& c = program_.codes[code];
       s_.text += cat("      case ", code, ":\n");
       const lower::Operand* operands = c.operands.data();
       for (const lower::Call& call : c.calls) {
