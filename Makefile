@@ -73,8 +73,8 @@ test-devices: build  ## the tests of devices on PoCL (a CPU as OpenCL device), o
 test-timing: build  ## the tests that measure time, one by one; wants a quiet machine
 	ctest --preset timing
 
-test-long: build  ## the tests that take minutes: agents that learn to known returns, automata that become exact
-	build/tests/windrow_tests --gtest_filter='*AgentsLong*:*AutomatonLong*'
+test-long: build  ## the tests that take minutes: agents that learn to known returns
+	build/tests/windrow_tests --gtest_filter='*AgentsLong*'
 
 debug: deps  ## debug build with graph verification, and its tests
 	$(call configure,debug,build-debug)

@@ -62,37 +62,15 @@ std::vector<float> parameters_of(const AutomatonRun& run) {
   return all;
 }
 
-/// A spot that a cell in the middle cannot reach in one step.
-AutomatonSettings out_of_reach(const TemporaryFolder& folder) {
+TEST(AutomatonRun, ResumesBitForBitBetweenSearches) {
+  const TemporaryFolder folder;
   Picture one_spot{6, 6, std::vector<std::uint8_t>(36, 0)};
   one_spot.grey[8] = 255;
   std::ofstream(folder / "spot.png", std::ios::binary) << encode_png(one_spot);
   AutomatonSettings s = small_settings();
   s.task = "pattern";
   s.picture = folder / "spot.png";
-  s.steps = 1;
-  return s;
-}
-
-TEST(AutomatonRun, UpdatesGoOnFromWhereTheyWereAfterASearchInVain) {
-  const TemporaryFolder folder;
-  AutomatonSettings s = out_of_reach(folder);
-  s.updates = 200;
-  s.attempt = 0;
-  const auto trained = [&](std::int64_t searches) {
-    s.finish = searches;
-    AutomatonRun run(s, 1, {.lanes = 1});
-    run.train({.stop = [&] { return run.updates_done() == 180; }, .update = {}, .look = {}});
-    // No more than one cell of 36 is wrong: few enough for a search.
-    EXPECT_EQ(run.look(1).wrong, 1);
-    return parameters_of(run);
-  };
-  EXPECT_EQ(trained(1), trained(0));
-}
-
-TEST(AutomatonRun, ResumesBitForBitBetweenSearches) {
-  const TemporaryFolder folder;
-  AutomatonSettings s = out_of_reach(folder);
+  s.steps = 1;  // too few to get there
   s.updates = 100;
   s.attempt = 20;
   s.finish = 2;

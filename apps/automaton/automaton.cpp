@@ -16,7 +16,6 @@ constexpr std::int64_t kPointEvery = 20;                        // updates betwe
 constexpr std::uint64_t kLookNumbers = std::uint64_t{1} << 62;  // batches that are not trained on
 constexpr int kLookBatches = 4;
 constexpr double kClose = 0.1;  // a hard loss that is worth going on with
-constexpr double kNear = 0.04;  // one that a search may well bring to 0
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -120,7 +119,7 @@ Tensor AutomatonRun::rollout_loss(const logic::Automaton::Rule& rule, const Tens
 }
 
 /// Soft gates, sharpened; some, drawn anew for each update, hard already: what is learned must not hang on mixtures.
-/// Hard ones learn as if they were soft.
+/// Hard ones have no gradient.
 logic::Automaton::Rule AutomatonRun::training_rule(const Tensor& sharpness, const Tensor& hardness) const {
   const auto hard = automaton_.rule(logic::Mode::hard);
   const auto mixed = [&](const std::vector<logic::Layer>& layers, const std::vector<Tensor>& hard_ones) {
@@ -133,7 +132,7 @@ logic::Automaton::Rule AutomatonRun::training_rule(const Tensor& sharpness, cons
         continue;
       }
       const Tensor draw = random_.uniform({logits.size(0), 1}, logits.dtype());
-      all.push_back(where(draw < reshape(hardness, {1, 1}), soft + stop_gradient(hard_ones[i] - soft), soft));
+      all.push_back(where(draw < reshape(hardness, {1, 1}), stop_gradient(hard_ones[i]), soft));
     }
     return all;
   };
@@ -189,17 +188,13 @@ void AutomatonRun::compile_steps() {
       specs_of(look_grids(task_, settings_)), options);
 }
 
-/// All grids there are, or some that are not trained on and were not looked at before.
-AutomatonTask::Batch AutomatonRun::look_batch() {
-  if (task_.all_grids() > 0) return task_.all();
-  return task_.batch(kLookNumbers + static_cast<std::uint64_t>(looks_++), look_grids(task_, settings_));
-}
-
 AutomatonRun::Look AutomatonRun::look(int batches) {
   Look found;
   if (task_.all_grids() > 0 && settings_.fire >= 1) batches = 1;
   for (int i = 0; i < batches; ++i) {
-    const auto b = look_batch();
+    const auto b = task_.all_grids() > 0
+                       ? task_.all()
+                       : task_.batch(kLookNumbers + static_cast<std::uint64_t>(looks_++), look_grids(task_, settings_));
     const auto results = hard_(b.start, b.target);
     found.error += results[0].astype(DType::f64).item<double>();
     found.wrong += static_cast<std::int64_t>(results[1].astype(DType::f64).item<double>());
@@ -271,33 +266,21 @@ PolishExam::Slopes AutomatonRun::slopes() {
           const Tensor last = rollout(rule, logic::Mode::hard, in[0], Recompute::yes);
           return PolishExam::Slopes::trace(rule, slice(last, 0, 0, task_.target_channels()), in[1]);
         },
-        specs_of(look_grids(task_, settings_)), compile_options(settings_.task, threads_, plan_));
-  const auto batch = look_batch();
-  return PolishExam::Slopes((*slopes_)(batch.start, batch.target));
+        specs_of(task_.all_grids()), compile_options(settings_.task, threads_, plan_));
+  const auto all = task_.all();
+  return PolishExam::Slopes((*slopes_)(all.start, all.target));
 }
 
-/// Whether so little was wrong for the first time since the run began with this wiring.
-bool AutomatonRun::is_record(double error) const {
-  return std::none_of(history_.begin(), history_.end(),
-                      [&](const LossPoint& p) { return p.update > begun_ && p.hard <= error; });
-}
-
-/// Functions of gates that make the fewest cells wrong, on grids that are not trained on. Slopes on a few of them say
-/// what to try; all of them say what to keep. Where cells change at random times slopes would be those of one chance.
-void AutomatonRun::polish(Adopt adopt) {
+/// Functions of gates that make the fewest cells wrong, on grids that are not trained on. Where these are but a few of
+/// those there are, their slopes would lead to what works on them alone.
+void AutomatonRun::polish() {
   AutomatonExam exam(task_, settings_, kLookNumbers + static_cast<std::uint64_t>(looks_++));
   PolishExam questions{.errors = [&](const logic::Functions& functions) { return exam.badness(automaton_, functions); },
                        .slopes = {},
                        .visible = task_.target_channels()};
-  if (settings_.fire >= 1) questions.slopes = [&] { return slopes(); };
-  const std::vector<State> layers = automaton_.parameters();
-  std::vector<Array> before;
-  for (const State& layer : layers) before.push_back(layer.value().clone());
-  const std::int64_t left =
-      apps::polish(automaton_, questions,
-                   {.tries = settings_.tries, .seed = settings_.seed + static_cast<std::uint64_t>(done_ + searched_)});
-  if (adopt == Adopt::best || left == 0) return;
-  for (std::size_t i = 0; i < layers.size(); ++i) State(layers[i]).set(before[i]);
+  if (task_.all_grids() > 0 && settings_.fire >= 1) questions.slopes = [&] { return slopes(); };
+  apps::polish(automaton_, questions,
+               {.tries = settings_.tries, .seed = settings_.seed + static_cast<std::uint64_t>(done_ + searched_)});
 }
 
 /// Updates until nothing more comes of them, then searches where little is wrong, then another wiring.
@@ -335,22 +318,16 @@ Outcome AutomatonRun::train(const AutomatonWatch& watch) {
     const double start = now();
     bool look_now = true;
     if (stage == Stage::search) {
-      polish(Adopt::best);
+      polish();
       ++searched_;
     } else {
       follow(run_update());
       const bool ripe = recent_ < settings_.solved;
-      if (settings_.polish > 0 && ripe && (done_ - begun_) % settings_.polish == 0) polish(Adopt::best);
+      if (settings_.polish > 0 && ripe && (done_ - begun_) % settings_.polish == 0) polish();
       const bool near = recent_ < 0.1;
       look_now = done_ % (near ? kPointEvery : 5 * kPointEvery) == 0 || done_ == settings_.updates;
     }
-    Look found = look_now ? look(kLookBatches) : Look{};
-    // Updates go on from where they are: what a search makes of it stands alone, and they learn less from there.
-    if (look_now && stage == Stage::update && settings_.finish > 0 && found.wrong > 0 && found.error <= kNear &&
-        is_record(found.error)) {
-      polish(Adopt::exact);
-      found = look(kLookBatches);
-    }
+    const Look found = look_now ? look(kLookBatches) : Look{};
     if (stage == Stage::search) in_vain_ = found.error < last_hard_ ? 0 : in_vain_ + 1;
     if (look_now) history_.push_back({done_, recent_, last_hard_ = found.error});
     const double took = now() - start;

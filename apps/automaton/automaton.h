@@ -160,11 +160,8 @@ class AutomatonRun {
   enum class Stage { update, search, again, end };
   Stage next_stage() const;
   AutomatonProgress progress(Stage stage, double rate) const;
-  AutomatonTask::Batch look_batch();
   PolishExam::Slopes slopes();
-  enum class Adopt { best, exact };  // of what a search finds
-  void polish(Adopt adopt);
-  bool is_record(double error) const;
+  void polish();
   CheckpointStates states() const;
 
   AutomatonSettings settings_;
