@@ -134,6 +134,7 @@ struct Case {
   std::vector<T> run(const Gemm& gemm) const {
     std::vector<T> c = before;
     const Scratch scratch(gemm.scratch_bytes);
+    gemm.begin(b.data(), scratch.memory);
     gemm(a.data(), b.data(), c.data() + kGuard, scratch.memory);
     EXPECT_FALSE(scratch.overrun()) << text(shape, gemm);
     return c;
@@ -156,6 +157,15 @@ struct Case {
   std::vector<double> expected, bound;
 };
 
+/// Each kernel that can serve the shape, and the one for products that share their B.
+std::vector<Gemm> every_gemm(const GemmShape& shape, Target target, const wr::Machine& machine) {
+  std::vector<Gemm> all;
+  for (const auto name : wr::cpu::gemm_kernels(shape, target))
+    all.push_back(wr::cpu::make_gemm(shape, target, name, machine));
+  all.push_back(wr::cpu::make_repeated_gemm(shape, 50, target, machine));
+  return all;
+}
+
 template <class T>
 void check_every_kernel(const GemmShape& shape, unsigned seed, const wr::Machine& machine = zen3()) {
   const Case<T> data(shape, seed);
@@ -163,10 +173,10 @@ void check_every_kernel(const GemmShape& shape, unsigned seed, const wr::Machine
     const auto names = wr::cpu::gemm_kernels(shape, target);
     ASSERT_FALSE(names.empty());
     ASSERT_EQ(names.back(), "reference");
-    for (const auto name : names) {
+    for (const Gemm& gemm : every_gemm(shape, target, machine)) {
       // The reference is slow, and the same on every target.
-      if (name == "reference" && target != wr::cpu::available_targets().front()) continue;
-      ASSERT_NO_FATAL_FAILURE(data.check(wr::cpu::make_gemm(shape, target, name, machine)));
+      if (gemm.kernel == std::string("reference") && target != wr::cpu::available_targets().front()) continue;
+      ASSERT_NO_FATAL_FAILURE(data.check(gemm));
     }
     ASSERT_NO_FATAL_FAILURE(data.check(wr::cpu::make_gemm(shape, target, machine)));
   }
@@ -255,10 +265,10 @@ TYPED_TEST(GemmTest, NothingBeyondTheEndIsTouched) {
     const Guarded<TypeParam> a(data.a.data(), data.a.size()), b(data.b.data(), data.b.size());
     Guarded<TypeParam> c(before, data.before.size() - 2 * data.kGuard);
     for (const Target target : wr::cpu::available_targets()) {
-      for (const auto name : wr::cpu::gemm_kernels(s, target)) {
-        const Gemm gemm = wr::cpu::make_gemm(s, target, name, zen3());
+      for (const Gemm& gemm : every_gemm(s, target, zen3())) {
         const Scratch scratch(gemm.scratch_bytes);
         c.set(before);
+        gemm.begin(b.begin(), scratch.memory);
         gemm(a.begin(), b.begin(), c.begin(), scratch.memory);
         ASSERT_TRUE(c.memory.intact()) << text(s, gemm);
         for (std::size_t at = 0; at < c.count; ++at)
@@ -282,6 +292,32 @@ TYPED_TEST(GemmTest, BroadcastOperands) {
     ASSERT_NO_FATAL_FAILURE(check_every_kernel<TypeParam>(s, 2));
     s.a_col = s.b_row = 0;
     ASSERT_NO_FATAL_FAILURE(check_every_kernel<TypeParam>(s, 3));
+  }
+}
+
+// One B for many products, of which some have other numbers of rows: it is packed once, and not read again.
+TEST(Gemm, KeepsWhatStaysTheSame) {
+  for (const Target target : wr::cpu::available_targets()) {
+    const GemmShape many = shape_of(DType::f32, 20, 70, 90, Layout::rows, Layout::columns, Layout::rows, true);
+    GemmShape few = many;
+    few.m = 9;
+    const Gemm all = wr::cpu::make_repeated_gemm(many, 10, target, zen3());
+    const Gemm some = wr::cpu::make_repeated_gemm(few, 10, target, zen3());
+    EXPECT_EQ(wr::cpu::make_repeated_gemm(many, 1, target, zen3()).prepare, nullptr) << "a single product";
+    if (target == Target::avx512) continue;  // keeps nothing
+    ASSERT_NE(all.prepare, nullptr);
+    ASSERT_STREQ(all.kernel, some.kernel);
+    ASSERT_EQ(all.scratch_bytes, some.scratch_bytes);
+    const Case<float> data(many, 1);
+    std::vector<float> b = data.b;
+    const Scratch scratch(all.scratch_bytes);
+    all.begin(b.data(), scratch.memory);
+    std::fill(b.begin(), b.end(), std::nanf(""));
+    std::vector<float> c = data.before;
+    some(data.a.data(), b.data(), c.data() + data.kGuard, scratch.memory);
+    some(data.a.data() + 9 * many.a_row, b.data(), c.data() + data.kGuard + 9 * many.c_row, scratch.memory);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(data.kGuard + 18 * many.c_row); ++i)
+      ASSERT_LE(std::abs(static_cast<double>(c[i]) - data.expected[i]), data.bound[i]) << name_of(target) << ' ' << i;
   }
 }
 

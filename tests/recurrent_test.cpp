@@ -138,6 +138,30 @@ Step trained(const Net& net, optim::Optimiser& optimiser, std::int64_t batch, st
       f32(batch, time, in));
 }
 
+/// Of the pairs of gates that are computed together, one or both are at an end.
+TEST(Recurrence, GatesMayBeQuiteOpenOrClosed) {
+  const std::vector<float> ends{-1e30F, -1000, -90, -41, -20, -9, 0, 9, 20, 41, 90, 1000, 1e30F};
+  const auto count = static_cast<std::int64_t>(ends.size());
+  std::vector<float> given;
+  for (const float one : ends)
+    for (const float other : ends)
+      given.insert(given.end(), {one, other, other, one});  // a row a pair, one hidden unit
+  const Array x = Array::from(given, {count * count, 1, 4});
+  const auto results = test::run_once(
+      [](const List& in) {
+        const Tensor half = full({in[0].size(0), 1}, 0.5), w = full({1, 4}, 0), of_gru = slice(in[0], -1, 0, 3);
+        const Tensor w_gru = slice(w, 1, 0, 3), b = full({3}, 0);
+        const List made{lstm(in[0], w, half, half).h, plain_lstm(in[0], w, half, half), gru(of_gru, w_gru, b, half).h,
+                        plain_gru(of_gru, w_gru, b, half)};
+        List all = made;
+        for (const Tensor& h : made) all.push_back(grad(sum(h), {in[0]})[0]);
+        return all;
+      },
+      {x});
+  for (std::size_t k = 0; k < results.size(); k += 2)
+    EXPECT_TRUE(test::nearly_equal(results[k], results[k + 1], 1e-6)) << k;
+}
+
 /// Rows that do and do not fill a block of the kernels, hidden units that do and do not fill a vector.
 TEST(Recurrence, StepsAgreeWithTheOracle) {
   for (const std::int64_t batch : {1, 7, 61})

@@ -55,7 +55,7 @@ void Chooser::recurrent() {
   p.block = (p.rows + blocks - 1) / blocks;
   const auto product = [&](std::int64_t rows) {
     const GemmShape shape = recurrent_product(w_h.dtype, rows, p.hidden, form.gates * p.hidden, form.adjoint);
-    return make_gemm(shape, target(), kernels_.machine());
+    return make_repeated_gemm(shape, p.time, target(), kernels_.machine());
   };
   p.product = product(p.block);
   const auto rest = p.rows - (blocks - 1) * p.block;

@@ -131,6 +131,17 @@ bool make_turned(Gemm& gemm, const Site& site) {
   return make_panels<T>(gemm, site);
 }
 
+// For a B that stays: gemm.h, make_repeated_gemm.
+template <class T>
+void make_kept(Gemm& gemm, const Site& site) {
+  const HwyGemm<T>& hwy = hwy_gemm<T>(gemm.target);
+  gemm.kernel = "hwy kept";
+  gemm.k_block = depth_of(gemm.work, site.l1 / 2 / hwy.panel);
+  gemm.scratch_bytes = room<T>(gemm.work.k * ceil_to(gemm.work.n, hwy.lanes));
+  gemm.run = hwy.kept;
+  gemm.prepare = hwy.keep;
+}
+
 template <class T>
 bool make_row(Gemm& gemm, const Site&) {
   gemm.run = gemm_of_rows<T>(gemm.target).row;
@@ -197,6 +208,8 @@ bool xsmm(const GemmShape& s, const Site& at) {
     return row > 64 && (s.k <= 64 || s.k * s.a_col * bytes(s) <= at.l1) && s.a_col * bytes(s) % 1024 != 0;
   return row == 96 || row == 128 || row == 224 || row == 256;
 }
+// A B that is packed once for several products; very few rows are better left to kernels made for them.
+bool kept(const GemmShape& s, i64 times) { return s.m > 6 && times >= 4; }
 // So many rows pay for packing blocks of B, whichever way it lies; each strip of A is then read once a block.
 bool many_rows(const GemmShape& s) { return s.a_col == 1 && s.m >= 256; }
 // With many rows, a large B must be at stake.
@@ -319,6 +332,15 @@ Gemm make_gemm(const GemmShape& shape, Target target, const Machine& machine) {
     if (kernel.can(gemm.work, target) && kernel.wants(gemm.work, site) && finish(gemm, kernel, site)) return gemm;
   }
   throw Error("gemm: no kernel");  // not reached: the reference serves everything
+}
+
+Gemm make_repeated_gemm(const GemmShape& shape, i64 times, Target target, const Machine& machine) {
+  Gemm gemm = start(shape, target);
+  const Site site{target, machine.l1d, machine.l2};
+  const bool plain = !is_empty(gemm.work) && !gemm.swapped && gemm.work.c_col == 1;
+  if (!plain || site.wide() || !narrow::kept(gemm.work, times)) return make_gemm(shape, target, machine);
+  gemm.shape.dtype == DType::f32 ? make_kept<float>(gemm, site) : make_kept<double>(gemm, site);
+  return gemm;
 }
 
 Gemm make_gemm(const GemmShape& shape, Target target, std::string_view name, const Machine& machine) {

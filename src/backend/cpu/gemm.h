@@ -32,11 +32,17 @@ GemmShape row_major(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
 /// threads at once (each with its own scratch), and gives the same bits every time.
 struct Gemm {
   using Run = void (*)(const Gemm& gemm, const void* a, const void* b, void* c, void* scratch);
+  using Prepare = void (*)(const Gemm& gemm, const void* b, void* scratch);
   using Code = void (*)();  // generated code, cast by the kernel that made it
 
   void operator()(const void* a, const void* b, void* c, void* scratch) const { run(*this, a, b, c, scratch); }
+  /// Before the first of the runs with one B and one scratch, for what make_repeated_gemm made.
+  void begin(const void* b, void* scratch) const {
+    if (prepare) prepare(*this, b, scratch);
+  }
 
   Run run = nullptr;
+  Prepare prepare = nullptr;      // only of what make_repeated_gemm made, if it packs B
   const char* kernel = "";        // "libxsmm", "hwy direct", ...: see gemm_kernels()
   std::size_t scratch_bytes = 0;  // of 64-byte aligned memory the caller gives each run
   GemmShape shape;                // as asked for
@@ -55,6 +61,11 @@ struct Gemm {
 /// give the same bits anywhere. Throws Error if the dtype is not f32 or f64 or a size is negative. Locks while it
 /// generates code, so it may be called from any thread.
 Gemm make_gemm(const GemmShape& shape, Target target, const Machine& machine);
+
+/// The same for so many products with one B, each of which needs begin() once before: B may be packed then and kept in
+/// scratch. Products of a different number of rows, all made so, may use what one of them began with if their kernel
+/// has the same name.
+Gemm make_repeated_gemm(const GemmShape& shape, std::int64_t times, Target target, const Machine& machine);
 
 /// One kernel by name, for tests and benchmarks. Throws Error if it cannot serve the shape on the target.
 Gemm make_gemm(const GemmShape& shape, Target target, std::string_view kernel, const Machine& machine);

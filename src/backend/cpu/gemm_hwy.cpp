@@ -225,6 +225,50 @@ void run_panels(const Gemm& gemm, const void* a_in, const void* b_in, void* c_in
   }
 }
 
+// ---- a B that stays the same ----------------------------------------------------------------------------------------
+
+// All of B lies in scratch: panel after panel of a block some hundred rows deep, then those of the next. A panel is in
+// the first-level cache while the strips of A, which are few, take turns with it.
+template <class T>
+struct Kept {
+  explicit Kept(const Gemm& gemm) : columns(narrow_panels<T>(gemm.work.n, false)), deep(gemm.work.k, gemm.k_block) {}
+  i64 line() const { return (columns.size + kLanes<T> - 1) / kLanes<T> * kLanes<T>; }
+  Panels columns;
+  Parts deep;
+};
+
+template <class T>
+void keep(const Gemm& gemm, const void* b_in, void* scratch) {
+  const GemmShape& s = gemm.work;
+  const Kept<T> kept(gemm);
+  const T* const b = static_cast<const T*>(b_in);
+  for (i64 z = 0, k = 0; z < kept.deep.count; k += kept.deep.length(z++))
+    pack_block(b + k * s.b_row, s.b_col, s.b_row, kept.columns, kept.deep.length(z),
+               static_cast<T*>(scratch) + k * kept.line());
+}
+
+template <class T>
+void run_kept(const Gemm& gemm, const void* a_in, const void*, void* c_in, void* scratch) {
+  const GemmShape& s = gemm.work;
+  const Kept<T> kept(gemm);
+  for (i64 z = 0, k = 0; z < kept.deep.count; k += kept.deep.length(z++)) {
+    const i64 depth = kept.deep.length(z);
+    T* const block = static_cast<T*>(scratch) + k * kept.line();
+    for (i64 p = 0, j = 0; p < kept.columns.count(); j += kept.columns.width(p++)) {
+      const i64 width = kept.columns.width(p);
+      const Tile<T> tile{.a = static_cast<const T*>(a_in) + k * s.a_col,
+                         .a_row = s.a_row,
+                         .a_col = s.a_col,
+                         .c = static_cast<T*>(c_in) + j,
+                         .c_row = s.c_row,
+                         .k = depth,
+                         .accumulate = s.accumulate || z > 0};
+      multiply_panel<T>(tile, {s.m, 1, kMaxRows[width / kLanes<T> - 1]}, false,
+                        {nullptr, 0, width, std::min(width, s.n - j), block + j * depth, true});
+    }
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -237,6 +281,8 @@ const HwyGemm<T>& kernels() {
   static constexpr HwyGemm<T> all{.direct = run_direct<T>,
                                   .packed = run_packed<T>,
                                   .panels = run_panels<T>,
+                                  .kept = run_kept<T>,
+                                  .keep = keep<T>,
                                   .pack = pack<T>,
                                   .lanes = kLanes<T>,
                                   .panel = kMaxVectors * kLanes<T>,

@@ -59,7 +59,8 @@ using PackFunction = void (*)(const T* in, std::int64_t in_w, std::int64_t in_k,
 /// C.
 template <class T>
 struct HwyGemm {
-  Gemm::Run direct, packed, panels;
+  Gemm::Run direct, packed, panels, kept;
+  Gemm::Prepare keep;  // for `kept`
   PackFunction<T> pack;
   std::int64_t lanes;  // elements of a vector
   std::int64_t panel;  // columns in the widest panel of B

@@ -188,6 +188,14 @@ HWY_INLINE V exp_of(D d, V x) {
   return scale(d, hn::Add(hn::MulAdd(q, hn::Mul(r, r), r), constant(d, 1)), n);
 }
 
+/// The same for |x| <= 80 (f32) or 700 (f64) alone, and NaN: no end to look after.
+template <class D, class V>
+HWY_INLINE V exp_inside(D d, V x) {
+  V n, r;
+  const V q = reduce_exponent(d, x, n, r);
+  return hn::Mul(hn::Add(hn::MulAdd(q, hn::Mul(r, r), r), constant(d, 1)), exact_power_of_two(d, n));
+}
+
 /// Within 3 units.
 template <class D, class V>
 HWY_INLINE V expm1_of(D d, V x) {
@@ -209,19 +217,32 @@ HWY_INLINE V saturated(D d, V x, V magnitude, double limit) {
   return hn::CopySign(y, x);
 }
 
-/// f32 within 6 units by a rational fit, f64 within 4 by expm1. Never beyond -1 or 1.
+/// From here on tanh is 1 within 2 units.
+template <class D>
+inline constexpr double kTanhEnd = kIsF32<D> ? 8.4 : 22;
+
+/// tanh(x) = p / q for |x| <= kTanhEnd: f32 within 6 units by a rational fit, f64 within 4 by expm1.
+template <class D, class V>
+HWY_INLINE void tanh_fraction(D d, V x, V& p, V& q) {
+  if constexpr (kIsF32<D>) {
+    const V z = hn::Mul(x, x);
+    p = hn::Mul(x,
+                polynomial(d, z, 0.99999998075, 0.133799205392, 0.00349425756752, 2.05864951891e-5, 1.33221034845e-8));
+    q = polynomial(d, z, 1.0, 0.46713236645, 0.0258719665753, 0.000328342862527, 7.76349787476e-7);
+  } else {
+    const V t = expm1_of(d, hn::Add(hn::Abs(x), hn::Abs(x)));
+    p = hn::CopySign(t, x);
+    q = hn::Add(t, constant(d, 2));
+  }
+}
+
+/// As good as its fraction, and never beyond -1 or 1.
 template <class D, class V>
 HWY_INLINE V tanh_of(D d, V x) {
-  if constexpr (kIsF32<D>) {
-    const V a = smaller_of(constant(d, 8.4), hn::Abs(x)), z = hn::Mul(a, a);
-    const V p = hn::Mul(
-        a, polynomial(d, z, 0.99999998075, 0.133799205392, 0.00349425756752, 2.05864951891e-5, 1.33221034845e-8));
-    const V q = polynomial(d, z, 1.0, 0.46713236645, 0.0258719665753, 0.000328342862527, 7.76349787476e-7);
-    return saturated(d, x, quotient(d, p, q), 8.4);
-  }
-  const V magnitude = smaller_of(constant(d, 22), hn::Abs(x));
-  const V t = expm1_of(d, hn::Add(magnitude, magnitude));
-  return hn::CopySign(hn::Div(t, hn::Add(t, constant(d, 2))), x);
+  V p, q;
+  tanh_fraction(d, smaller_of(constant(d, kTanhEnd<D>), hn::Abs(x)), p, q);
+  if constexpr (kIsF32<D>) return saturated(d, x, quotient(d, p, q), kTanhEnd<D>);
+  return hn::CopySign(hn::Div(p, q), x);
 }
 
 // ---- logarithms

@@ -17,38 +17,62 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using i64 = std::int64_t;
 
-template <class V>
-HWY_INLINE V sigmoid_of(V x) {
-  return VectorFormula<ops::Elementwise::sigmoid>::evaluate(x);
-}
-
-/// Some units of a row: a full vector of them, or the first n.
+/// The values of gates as fractions, of which two share a division. A sigmoid beyond 40 on either side counts
+/// as there, 1 or 4e-18, so that no divisor is infinite.
 template <class T>
-struct Units {
+struct Fraction {
+  using D = hn::ScalableTag<T>;
   using V = Simd<T>;
-  i64 at;
-  std::size_t n;  // 0: all lanes
+  V p, q;
 
-  HWY_INLINE V load(const T* row) const {
-    const hn::ScalableTag<T> d;
-    return HWY_LIKELY(n == 0) ? V(hn::LoadU(d, row + at)) : V(load_first(d, row + at, n));
+  HWY_INLINE static Fraction sigmoid(V x) {
+    return {V(1.0), 1.0 + V(exp_inside(D(), clamp_keep_nan(D(), hn::Neg(x.v), -40, 40)))};
   }
-  HWY_INLINE void store(V v, T* row) const {
-    const hn::ScalableTag<T> d;
-    if (HWY_LIKELY(n == 0))
-      hn::StoreU(v.v, d, row + at);
-    else
-      store_first(d, v.v, row + at, n);
+  HWY_INLINE static Fraction tanh(V x) {
+    hn::Vec<D> p, q;
+    tanh_fraction(D(), clamp_keep_nan(D(), x.v, -kTanhEnd<D>, kTanhEnd<D>), p, q);
+    return {V(p), V(q)};
   }
 };
 
-/// Calls f for all units of a row.
+/// Both at the price of one.
+template <class T>
+struct Pair {
+  HWY_INLINE Pair(Fraction<T> a, Fraction<T> b) : Pair(a, b, reciprocal(a.q * b.q)) {}
+  Simd<T> first, second;
+
+ private:
+  HWY_INLINE Pair(Fraction<T> a, Fraction<T> b, Simd<T> inverse)
+      : first(a.p * b.q * inverse), second(b.p * a.q * inverse) {}
+};
+
+/// Some units of a row: a full vector of them, or the first n.
+template <class T, bool kFull>
+struct Units {
+  using V = Simd<T>;
+  i64 at;
+  std::size_t n = 0;
+
+  HWY_INLINE V load(const T* row) const {
+    const hn::ScalableTag<T> d;
+    if constexpr (kFull) return V(hn::LoadU(d, row + at));
+    if constexpr (!kFull) return V(load_first(d, row + at, n));
+  }
+  HWY_INLINE void store(V v, T* row) const {
+    const hn::ScalableTag<T> d;
+    if constexpr (kFull) hn::StoreU(v.v, d, row + at);
+    if constexpr (!kFull) store_first(d, v.v, row + at, n);
+  }
+};
+
+/// Calls f for all units of a row. A long chain of operations is better cut into several walks: the processor begins
+/// further units only as far as it looks ahead.
 template <class T, class F>
 HWY_INLINE void for_units(i64 hidden, F f) {
   const auto lanes = static_cast<i64>(hn::Lanes(hn::ScalableTag<T>()));
   i64 i = 0;
-  for (; i + lanes <= hidden; i += lanes) f(Units<T>{i, 0});
-  if (i < hidden) f(Units<T>{i, static_cast<std::size_t>(hidden - i)});
+  for (; i + lanes <= hidden; i += lanes) f(Units<T, true>{i});
+  if (i < hidden) f(Units<T, false>{i, static_cast<std::size_t>(hidden - i)});
 }
 
 /// What the four have in common: which rows and moments there are, and where they stand.
@@ -69,12 +93,15 @@ struct Net {
   }
   void clear(T* to, i64 count) const { std::memset(to, 0, static_cast<std::size_t>(count) * sizeof(T)); }
 
-  /// Calls f(first row, rows, product) for each block.
+  /// Calls f(first row, rows, product) for each block, product(a, c) being the one with these weights.
   template <class F>
-  void for_blocks(F f) const {
+  void for_blocks(const void* weights, void* scratch, F f) const {
+    const Gemm* begun = nullptr;
     for (i64 row = 0; row < p.rows; row += p.block) {
-      const bool last = row + p.block >= p.rows;
-      f(row, std::min(p.block, p.rows - row), last ? p.last_product : p.product);
+      const Gemm& product = row + p.block >= p.rows ? p.last_product : p.product;
+      if (!begun || begun->prepare != product.prepare) product.begin(weights, scratch);
+      begun = &product;
+      f(row, std::min(p.block, p.rows - row), [&](const void* a, void* c) { product(a, weights, c, scratch); });
     }
   }
 };
@@ -86,11 +113,11 @@ void lstm(const RecurrentParams& p, void* const* ptr, i64) {
   const Net<T> net{p, static_cast<const std::int32_t*>(ptr[8])};
   const i64 n = p.hidden;
   T *const from_h = out(9), *const now = out(10);
-  net.for_blocks([&](i64 first, i64 rows, const Gemm& product) HWY_ATTR {
+  net.for_blocks(ptr[5], ptr[11], [&](i64 first, i64 rows, auto product) HWY_ATTR {
     net.set(now, in(6) + first * n, rows * n);
     for (i64 step = 0; step < p.time; ++step) {
       const i64 t = net.moment(step);
-      product(now, ptr[5], from_h, ptr[11]);
+      product(now, from_h);
       for (i64 r = 0; r < rows; ++r) {
         const i64 row = first + r;
         T* const h = now + r * n;
@@ -104,18 +131,21 @@ void lstm(const RecurrentParams& p, void* const* ptr, i64) {
         } else {
           const T* const x = net.at(in(4), row, t, 4 * n);
           const T* const y = from_h + r * 4 * n;
-          for_units<T>(n, [&](Units<T> u) HWY_ATTR {
-            const auto i = sigmoid_of(u.load(x) + u.load(y));
-            const auto f = sigmoid_of(u.load(x + n) + u.load(y + n));
-            const auto g = tanh(u.load(x + 2 * n) + u.load(y + 2 * n));
-            const auto o = sigmoid_of(u.load(x + 3 * n) + u.load(y + 3 * n));
-            const auto next = muladd(f, u.load(c0), i * g);
-            u.store(i, acts);
-            u.store(f, acts + n);
-            u.store(g, acts + 2 * n);
-            u.store(o, acts + 3 * n);
+          const auto given = [&](auto u, i64 gate) HWY_ATTR { return u.load(x + gate * n) + u.load(y + gate * n); };
+          for_units<T>(n, [&](auto u) HWY_ATTR {
+            const Pair<T> of(Fraction<T>::sigmoid(given(u, 0)), Fraction<T>::sigmoid(given(u, 1)));
+            u.store(of.first, acts);
+            u.store(of.second, acts + n);
+          });
+          for_units<T>(n, [&](auto u) HWY_ATTR {
+            const Pair<T> of(Fraction<T>::tanh(given(u, 2)), Fraction<T>::sigmoid(given(u, 3)));
+            u.store(of.first, acts + 2 * n);
+            u.store(of.second, acts + 3 * n);
+          });
+          for_units<T>(n, [&](auto u) HWY_ATTR {
+            const auto next = muladd(u.load(acts + n), u.load(c0), u.load(acts) * u.load(acts + 2 * n));
             u.store(next, c);
-            u.store(o * tanh(next), h);
+            u.store(u.load(acts + 3 * n) * tanh(next), h);
           });
         }
         net.set(net.at(out(2), row, t, n), h, n);
@@ -133,7 +163,7 @@ void lstm_grad(const RecurrentParams& p, void* const* ptr, i64) {
   T* const scratch = out(10);
   net.clear(out(1), p.rows * n);
   net.clear(out(2), p.rows * n);
-  net.for_blocks([&](i64 first, i64 rows, const Gemm& product) HWY_ATTR {
+  net.for_blocks(ptr[7], ptr[11], [&](i64 first, i64 rows, auto product) HWY_ATTR {
     for (i64 step = p.time - 1; step >= 0; --step) {
       const i64 t = net.moment(step);
       for (i64 r = 0; r < rows; ++r) {
@@ -145,7 +175,7 @@ void lstm_grad(const RecurrentParams& p, void* const* ptr, i64) {
         if (HWY_UNLIKELY(net.held(row, t))) {
           net.clear(d, 4 * n);
           net.clear(made, 4 * n);
-          for_units<T>(n, [&](Units<T> u) HWY_ATTR {
+          for_units<T>(n, [&](auto u) HWY_ATTR {
             u.store(u.load(dh) + u.load(g), dh);
             if (by_c) u.store(u.load(dc) + u.load(by_c), dc);
           });
@@ -154,7 +184,7 @@ void lstm_grad(const RecurrentParams& p, void* const* ptr, i64) {
         const T* const acts = net.at(in(4), row, t, 4 * n);
         const T* const c = net.at(in(5), row, t, n);
         const T* const c0 = step == 0 ? in(6) + row * n : net.at(in(5), row, net.moment(step - 1), n);
-        for_units<T>(n, [&](Units<T> u) HWY_ATTR {
+        for_units<T>(n, [&](auto u) HWY_ATTR {
           using V = Simd<T>;
           const V one(1.0), gi = u.load(acts), gf = u.load(acts + n), gg = u.load(acts + 2 * n);
           const V go = u.load(acts + 3 * n), y = tanh(u.load(c)), by_h = u.load(dh) + u.load(g);
@@ -174,7 +204,7 @@ void lstm_grad(const RecurrentParams& p, void* const* ptr, i64) {
           u.store(d_o, made + 3 * n);
         });
       }
-      product(scratch, ptr[7], out(1) + first * n, ptr[11]);
+      product(scratch, out(1) + first * n);
     }
   });
 }
@@ -187,11 +217,11 @@ void gru(const RecurrentParams& p, void* const* ptr, i64) {
   const i64 n = p.hidden;
   T *const from_h = out(8), *const now = out(9);
   const T* const b = in(6);
-  net.for_blocks([&](i64 first, i64 rows, const Gemm& product) HWY_ATTR {
+  net.for_blocks(ptr[4], ptr[10], [&](i64 first, i64 rows, auto product) HWY_ATTR {
     net.set(now, in(5) + first * n, rows * n);
     for (i64 step = 0; step < p.time; ++step) {
       const i64 t = net.moment(step);
-      product(now, ptr[4], from_h, ptr[10]);
+      product(now, from_h);
       for (i64 r = 0; r < rows; ++r) {
         const i64 row = first + r;
         T* const h = now + r * n;
@@ -202,16 +232,19 @@ void gru(const RecurrentParams& p, void* const* ptr, i64) {
         } else {
           const T* const x = net.at(in(3), row, t, 3 * n);
           const T* const y = from_h + r * 3 * n;
-          for_units<T>(n, [&](Units<T> u) HWY_ATTR {
-            const auto reset = sigmoid_of(u.load(x) + (u.load(y) + u.load(b)));
-            const auto z = sigmoid_of(u.load(x + n) + (u.load(y + n) + u.load(b + n)));
-            const auto from = u.load(y + 2 * n) + u.load(b + 2 * n);
-            const auto fresh = tanh(muladd(reset, from, u.load(x + 2 * n)));
-            u.store(reset, acts);
-            u.store(z, acts + n);
+          const auto from = [&](auto u, i64 gate) HWY_ATTR { return u.load(y + gate * n) + u.load(b + gate * n); };
+          for_units<T>(n, [&](auto u) HWY_ATTR {
+            const Pair<T> of(Fraction<T>::sigmoid(u.load(x) + from(u, 0)),
+                             Fraction<T>::sigmoid(u.load(x + n) + from(u, 1)));
+            u.store(of.first, acts);
+            u.store(of.second, acts + n);
+          });
+          for_units<T>(n, [&](auto u) HWY_ATTR {
+            const auto of_h = from(u, 2);
+            const auto fresh = tanh(muladd(u.load(acts), of_h, u.load(x + 2 * n)));
             u.store(fresh, acts + 2 * n);
-            u.store(from, acts + 3 * n);
-            u.store(muladd(z, u.load(h) - fresh, fresh), h);
+            u.store(of_h, acts + 3 * n);
+            u.store(muladd(u.load(acts + n), u.load(h) - fresh, fresh), h);
           });
         }
         net.set(net.at(out(0), row, t, n), h, n);
@@ -228,7 +261,7 @@ void gru_grad(const RecurrentParams& p, void* const* ptr, i64) {
   const i64 n = p.hidden;
   T* const scratch = out(8);
   net.clear(out(2), p.rows * n);
-  net.for_blocks([&](i64 first, i64 rows, const Gemm& product) HWY_ATTR {
+  net.for_blocks(ptr[6], ptr[9], [&](i64 first, i64 rows, auto product) HWY_ATTR {
     for (i64 step = p.time - 1; step >= 0; --step) {
       const i64 t = net.moment(step);
       for (i64 r = 0; r < rows; ++r) {
@@ -240,12 +273,12 @@ void gru_grad(const RecurrentParams& p, void* const* ptr, i64) {
           net.clear(d, 3 * n);
           net.clear(by_x, 3 * n);
           net.clear(by_h, 3 * n);
-          for_units<T>(n, [&](Units<T> u) HWY_ATTR { u.store(u.load(dh) + u.load(g), dh); });
+          for_units<T>(n, [&](auto u) HWY_ATTR { u.store(u.load(dh) + u.load(g), dh); });
           continue;
         }
         const T* const acts = net.at(in(4), row, t, 4 * n);
         const T* const before = net.at(in(5), row, t, n);
-        for_units<T>(n, [&](Units<T> u) HWY_ATTR {
+        for_units<T>(n, [&](auto u) HWY_ATTR {
           using V = Simd<T>;
           const V one(1.0), reset = u.load(acts), z = u.load(acts + n), fresh = u.load(acts + 2 * n);
           const V by = u.load(dh) + u.load(g);
@@ -263,7 +296,7 @@ void gru_grad(const RecurrentParams& p, void* const* ptr, i64) {
           u.store(dn_h, by_h + 2 * n);
         });
       }
-      product(scratch, ptr[6], out(2) + first * n, ptr[9]);
+      product(scratch, out(2) + first * n);
     }
   });
 }

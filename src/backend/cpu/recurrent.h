@@ -14,7 +14,7 @@ struct RecurrentParams {
   bool reverse = false;    // from the last moment to the first
   bool has_lengths = false;
   bool by_c = false;  // lstm_grad: there is a gradient by c
-  Gemm product;       // of a moment, for a block of rows
+  Gemm product;       // of a moment, for a block of rows; the weights are the same at all
   Gemm last_product;  // for the last block
 };
 using RecurrentKernel = void (*)(const RecurrentParams& params, void* const* ptr, std::int64_t row0);
