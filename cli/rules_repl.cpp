@@ -49,7 +49,7 @@ constexpr const char* kHelp =
     "  :semantics product          in place of the program's own\n"
     "  :format tsv                 answers as table, tsv or json\n"
     "  :train                      minimise what @minimize names\n"
-    "  :save FILE                  the statements so far\n"
+    "  :save FILE                  the statements so far; what was learned if it ends in .safetensors\n"
     "  :help   :quit\n"
     "Tab completes names, arrows recall what was typed.\n";
 
@@ -118,11 +118,19 @@ class Repl {
     return program;
   }
 
+  /// The program goes on as another, with what it has learned.
+  void become(rules::Program next) {
+    if (trained_)
+      for (const std::string& name : next.adopt_learned(program_))
+        fmt::print("{}: what was learned no longer fits; :train learns it anew\n", name);
+    program_ = std::move(next);
+  }
+
   /// A query is answered; any other statement is kept if the whole still has a meaning.
   void enter(std::string text) {
     const bool asks = text.starts_with("?-");
     if (!asks && !text.ends_with('?') && !text.ends_with("?.")) {
-      program_ = made(text_ + text + "\n");
+      become(made(text_ + text + "\n"));
       text_ += text + "\n";
       return;
     }
@@ -146,7 +154,7 @@ class Repl {
       name_and_file(":load", rest);
       options_.data.push_back(rest);
       try {
-        program_ = made(text_);
+        become(made(text_));
       } catch (const Error&) {
         options_.data.pop_back();
         throw;
@@ -166,11 +174,15 @@ class Repl {
       options_.format = rest;
     } else if (name == ":train") {
       const rules::TrainReport report = program_.train({.semantics = options_.solve.semantics});
+      trained_ = true;
       fmt::print("{} steps in {:.3f} s, loss {:.6g}\n{}", report.losses.size(), report.seconds, report.losses.back(),
                  program_.learned());
     } else if (name == ":save") {
       if (rest.empty()) throw Error(":save: expected a file");
-      write_file(rest, text_);
+      if (rest.ends_with(".safetensors"))
+        program_.save(rest);
+      else
+        write_file(rest, text_);
       fmt::print("wrote {}\n", rest);
     } else if (name == ":help") {
       fmt::print("{}", kHelp);
@@ -199,6 +211,7 @@ class Repl {
   ReplOptions options_;
   std::string text_, folder_;
   rules::Program program_ = rules::Program::parse("", "input");
+  bool trained_ = false;
 };
 
 }  // namespace

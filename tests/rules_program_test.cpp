@@ -165,6 +165,27 @@ TEST_F(RulesProgram, TheReplReadsDataAndAsksForTensorsWritesAndSaves) {
   EXPECT_EQ(loads.out.substr(0, 17), "x\nOslo\n1 answer\n");
 }
 
+TEST_F(RulesProgram, TheReplKeepsWhatItLearned) {
+  const std::string program =
+      "domain D = 3.\ntensor W[D] learn.\ndomain City.\ntensor Near[City] learn.\nrel Big(City).\nBig(Rome).\n"
+      "Loss = sum(i: square(W[i] - i)) + sum(c: square(Near[c] - 0.9)).\n"
+      "@minimize Loss(lr=0.1, steps=300).\n:train\n";
+  // A statement after the training, then one with a constant that is new to City but not to D.
+  const Said said = rules("repl --format tsv", program +
+                                                   "Twice[i] = step(W[i] - 1.5).\nTwice[i]?\n:save w.safetensors\n"
+                                                   "Big(Oslo).\nTwice[i]?\n:train\nTwice[i]?\n");
+  EXPECT_EQ(said.code, 0) << said.error;
+  const std::string kept = "i\tvalue\n2\t1\n";
+  const std::size_t first = said.out.find(kept);
+  ASSERT_NE(first, std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("wrote w.safetensors\nNear: what was learned no longer fits; :train learns it anew\n" + kept,
+                          first),
+            std::string::npos)
+      << said.out;
+  write_text(folder_ / "w.wr", program.substr(0, program.find(":train")) + "Twice[i] = step(W[i] - 1.5).\n");
+  EXPECT_EQ(rules("query w.wr 'Twice[i]' --restore w.safetensors --format tsv").out, kept);
+}
+
 /// A person at a terminal: what is typed, and what stands on the screen in the end.
 std::string typed(const std::string& home, const std::string& keys) {
   int terminal = -1;

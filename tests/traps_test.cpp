@@ -306,6 +306,26 @@ TEST(Check, NamesTheIndexThatIsOutOfRange) {
   expect_says(message_of([&] { step(logits, labels); }), {"argument 1 has -1 in row 2"});
 }
 
+TEST(Check, LabelsAreAlwaysLookedAtAndOtherIndicesMayBeOutOfRange) {
+  const Array logits = Array::zeros({40, 3}), table = Array::ones({3, 2});
+  Array labels = Array::zeros({40}, DType::i32);
+  const CompileOptions plain{.name = "train", .check = false};
+  Step step = compile(
+      plain, [](const Tensor& x, const Tensor& y) { return loss::cross_entropy(x, reshape(y, {40})); }, f32(40, 3),
+      i32(40));
+  EXPECT_TRUE(std::isfinite(float{step(logits, labels)}));
+  labels.at<std::int32_t>({37}) = 3;
+  expect_says(message_of([&] { step(logits, labels); }),
+              {"traps_test.cpp", "train: argument 1 has 3 in row 37, but cross_entropy (traps_test.cpp:", "0 to 2"});
+  labels.at<std::int32_t>({37}) = -1;
+  expect_says(message_of([&] { step(logits, labels); }), {"argument 1 has -1 in row 37"});
+  Step read = compile(
+      plain, [](const Tensor& t, const Tensor& i) { return gather(t, i, 0); }, f32(3, 2), i32(40));
+  const Array got = read(table, labels);
+  EXPECT_TRUE(std::isnan(got.at<float>({37, 1})));
+  EXPECT_EQ(got.at<float>({36, 1}), 1);
+}
+
 TEST(Check, InfinitiesOfAMaskAreNotToBlame) {
   Step step = compile(
       CompileOptions{.check = true},

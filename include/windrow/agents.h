@@ -68,6 +68,15 @@ constexpr Space space_of() {
     return {kObserved, E::kActions, false};
 }
 
+/// An environment whose sizes are known only when the program runs, as a front end of another language has it.
+class Environment {
+ public:
+  virtual ~Environment() = default;
+  virtual void reset(Rng& rng) = 0;
+  virtual void observe(float* into) const = 0;
+  virtual Outcome step(std::span<const float> action) = 0;
+};
+
 /// Copies of an environment, stepped at once on threads. Each has random numbers of its own, so results do not depend
 /// on how many threads there are. An episode that ends is followed by the next at once.
 class Environments {
@@ -76,9 +85,11 @@ class Environments {
   template <AnyEnvironment E>
   Environments(const E& environment, int count, std::uint64_t seed, int threads = 1)
       : Environments(space_of<E>(), count, seed, threads) {
-    for (int i = 0; i < count; ++i) adopt(std::make_unique<Of<E>>(environment));
+    for (int i = 0; i < count; ++i) copies_.push_back(std::make_unique<Of<E>>(environment));
     begin();
   }
+  Environments(const Space& space, std::vector<std::unique_ptr<Environment>> copies, std::uint64_t seed,
+               int threads = 1);
   ~Environments();
   Environments(Environments&&) noexcept;
 
@@ -95,15 +106,8 @@ class Environments {
   std::vector<double> take_returns();
 
  private:
-  class Copy {
-   public:
-    virtual ~Copy() = default;
-    virtual void reset(Rng& rng) = 0;
-    virtual void observe(float* into) const = 0;
-    virtual Outcome step(std::span<const float> action) = 0;
-  };
   template <class E>
-  class Of : public Copy {
+  class Of : public Environment {
    public:
     explicit Of(const E& environment) : own_(environment) {}
     void reset(Rng& rng) override { own_.reset(rng); }
@@ -122,14 +126,13 @@ class Environments {
     E own_;
   };
   Environments(const Space& space, int count, std::uint64_t seed, int threads);
-  void adopt(std::unique_ptr<Copy> copy) { copies_.push_back(std::move(copy)); }
   void begin();
   void step_one(std::size_t i, std::span<const float> action);
   struct Work;
 
   Space space_;
   int threads_;
-  std::vector<std::unique_ptr<Copy>> copies_;
+  std::vector<std::unique_ptr<Environment>> copies_;
   std::vector<Rng> random_;
   std::vector<float> now_, arrived_;
   std::vector<Outcome> outcomes_;

@@ -122,6 +122,9 @@ class Program {
   std::string learned() const;
   void save(const std::string& path) const;
   void restore(const std::string& path);
+  /// What another program, of which this one is a further state, has learned: whatever means the same here, with the
+  /// same constants. The names of the rest, which is learned anew.
+  std::vector<std::string> adopt_learned(const Program& other);
 
   /// The gradient of a tensor with one element by relations, tensors or parameters, at a fixpoint: by the adjoint
   /// fixpoint, without unrolling.

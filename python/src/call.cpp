@@ -235,10 +235,7 @@ nb::object run(Function& f, PyObject* const* objects, std::size_t count, PyObjec
   Plan& plan = plan_for(f, arguments.data(), count, statics);
   plan.used = ++f.calls;
   bind(plan, arguments.data(), count);
-  {
-    const Released released;
-    plan.step.run(plan.pointers);
-  }
+  run_apart([&] { plan.step.run(plan.pointers, Location()); });
   return results_of(plan, out);
 }
 

@@ -122,6 +122,7 @@ void bind_loss(nb::module_& m);
 void bind_optim(nb::module_& m);
 void bind_data(nb::module_& m);
 void bind_rl(nb::module_& m);
+void bind_agents(nb::module_& rl);
 void bind_logic(nb::module_& m);
 void bind_rules(nb::module_& m);
 void bind_doctor(nb::module_& m);

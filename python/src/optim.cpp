@@ -58,10 +58,12 @@ void bind_optimiser(nb::module_& n) {
                                "What the optimisers share: from loss to gradients to clipping to updates.")
       .def(
           "minimize",
-          [](optim::Optimiser& o, const Tensor& loss, nb::handle parameters) {
-            o.minimize(loss, states_from(parameters), wr::allow_unused, here());
+          [](optim::Optimiser& o, const Tensor& loss, nb::handle parameters, bool allow_unused) {
+            o.minimize(loss, states_from(parameters), allow_unused ? Unused::allow : Unused::refuse, here());
           },
-          "loss"_a, "parameters"_a, "In a trace: differentiates the loss by the parameters and updates them.")
+          "loss"_a, "parameters"_a, nb::kw_only(), "allow_unused"_a = false,
+          "In a trace: differentiates the loss by the parameters and updates them. One that no gradient reaches is "
+          "refused by name; with allow_unused it is updated with a gradient of 0.")
       .def(
           "apply",
           [](optim::Optimiser& o, nb::handle parameters, nb::handle gradients) {

@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "casters.h"
+#include "windrow/agents.h"
 
 namespace wr::python {
 namespace {
@@ -40,6 +41,25 @@ void bind_environments(nb::module_& n) {
           },
           "action"_a)
       .def_ro("steps", &rl::CartPole::steps);
+  nb::class_<rl::Pendulum>(
+      n, "Pendulum", "A pole that hangs from a motor too weak to lift it at once. Gym's, the torque from -1 to 1.")
+      .def(nb::init<>())
+      .def(
+          "reset",
+          [](rl::Pendulum& e, Rng& rng) {
+            e.reset(rng);
+            return Array::from(std::span<const float>(e.observe()), Shape{3});
+          },
+          "rng"_a)
+      .def("observe", [](const rl::Pendulum& e) { return Array::from(std::span<const float>(e.observe()), Shape{3}); })
+      .def(
+          "step",
+          [](rl::Pendulum& e, double torque) {
+            const auto control = static_cast<float>(torque);
+            return e.step({&control, 1});
+          },
+          "torque"_a)
+      .def_ro("steps", &rl::Pendulum::steps);
   nb::class_<rl::GridWorld>(n, "GridWorld", "A way through a grid, from S to G, round walls (#) and past pits (o).")
       .def(nb::init<std::vector<std::string>, int>(), "rows"_a, "max_steps"_a = 100)
       .def(
@@ -217,6 +237,7 @@ void bind_rl(nb::module_& m) {
   bind_environments(n);
   bind_sampler(n);
   bind_learners(n);
+  bind_agents(n);
 }
 
 }  // namespace wr::python

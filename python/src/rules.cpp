@@ -194,7 +194,10 @@ void bind_learning(nb::class_<Program>& program) {
       .def("parameters", &Program::parameters, "What is learned, once it was traced, trained or loaded.")
       .def("states", &Program::parameters)
       .def("save", &Program::save, "path"_a)
-      .def("restore", &Program::restore, "path"_a);
+      .def("restore", &Program::restore, "path"_a)
+      .def("adopt_learned", &Program::adopt_learned, "other"_a,
+           "What another program, of which this one is a further state, has learned. The names of the rest, which has "
+           "other constants or rules here and is learned anew.");
 }
 
 }  // namespace

@@ -182,10 +182,7 @@ PyObject* again(PyObject* self, PyObject* args) {
     // Arguments of the last call may be gone by now.
     if (!plan.specs.empty()) throw Error(f.options.name + ": again: only for steps without arguments");
     for (long n = PyTuple_Size(args) > 0 ? PyLong_AsLong(PyTuple_GetItem(args, 0)) : 1; n > 0; --n) {
-      {
-        const Released released;
-        plan.step.again();
-      }
+      run_apart([&] { plan.step.again(Location()); });
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
     }
     if (PyErr_Occurred()) throw nb::python_error();

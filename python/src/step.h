@@ -83,6 +83,17 @@ class Released {
   PyThreadState* state_;
 };
 
+/// Runs without the interpreter, and without a Location: what is thrown gets the line of Python that called.
+template <class Fn>
+void run_apart(Fn fn) {
+  try {
+    const Released released;
+    fn();
+  } catch (const Error& error) {
+    fail(here(), error.what());
+  }
+}
+
 /// Fresh arrays of the last run's results in the shape of what the function returned; or `out`, written to.
 nb::object results_of(Plan& plan, nb::handle out = {});
 /// The seconds of the fastest of `runs` runs on these arguments, without Python's part in a call.

@@ -225,15 +225,16 @@ std::vector<Tensor> listed(nb::handle result, Location where) {
 void bind_control(nb::module_& m) {
   m.def(
       "grad",
-      [](const Tensor& loss, nb::handle wrt) -> nb::object {
+      [](const Tensor& loss, nb::handle wrt, bool allow_unused) -> nb::object {
         const Location where = here();
         const bool one = nb::isinstance<Tensor>(wrt) || nb::isinstance<State>(wrt);
-        std::vector<Tensor> g = wr::grad(loss, tensors_from(wrt, where), wr::allow_unused, where);
+        std::vector<Tensor> g =
+            wr::grad(loss, tensors_from(wrt, where), allow_unused ? Unused::allow : Unused::refuse, where);
         return one ? nb::cast(g[0]) : nb::cast(g);
       },
-      "loss"_a, "wrt"_a,
+      "loss"_a, "wrt"_a, nb::kw_only(), "allow_unused"_a = false,
       "In a trace: d loss / d each of wrt (Tensors or States). The results are tensors like any other: gradients of "
-      "gradients work.");
+      "gradients work. One that no gradient reaches is refused by name; with allow_unused its gradient is 0.");
   m.def(
       "stop_gradient",
       [](nb::handle x) {

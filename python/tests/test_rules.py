@@ -106,6 +106,11 @@ def test_programs_learn_and_are_saved(tmp_path):
     again.set("Y", np.array(5.0))
     again.restore(str(tmp_path / "w.safetensors"))
     np.testing.assert_allclose(again.array("Out").numpy(), 5.0, atol=0.05)
+    grown = wr.rules.parse(LEARN + "Twice = 2 Out.\n")
+    grown.set("X", np.array([1.0, 2, 3, 4]))
+    assert grown.adopt_learned(program) == []
+    np.testing.assert_allclose(grown.array("Twice").numpy(), 10.0, atol=0.1)
+    assert wr.rules.parse(LEARN.replace("N = 4", "N = 5")).adopt_learned(program) == ["W"]
 
 
 def test_training_ends_when_it_is_told_to_and_errors_come_through():

@@ -259,6 +259,9 @@ def test_fit_shows_progress_and_gives_means():
     assert "epoch 2/2" in out.getvalue() and "3/3" in out.getvalue()
     with pytest.raises(wr.Error, match="used up after one epoch"):
         wr.fit(step, iter(batches), epochs=2, progress=False)
+    with pytest.warns(RuntimeWarning, match="nan after 4 steps of epoch 1.*check=True") as said:
+        wr.fit(step, [*batches, (np.array([np.nan], np.float32),), *batches], progress=False)
+    assert len(said) == 1
 
 
 def test_describe_profile_and_notebooks():
@@ -324,6 +327,49 @@ def test_tuned_and_checked_steps():
         logarithm(np.array([1.0, -1.0], np.float32))
     with pytest.raises(TypeError, match="no option 'thread'"):
         wr.Step(lambda x: x, thread=1)
+
+
+def test_labels_out_of_range_are_refused_and_other_indices_where_it_is_asked_for():
+    x = np.zeros((4, 3), np.float32)
+
+    @wr.compile
+    def loss(x, y):
+        return wr.loss.cross_entropy(x, y)
+
+    with pytest.raises(wr.Error, match=r"test_steps.py:\d+: loss: argument 1 has 3 in row 2, but cross_entropy \(test_steps.py:\d+\) "
+                                       "takes an index from 0 to 2"):
+        loss(x, np.array([0, 1, 3, 2]))
+    assert np.isfinite(float(loss(x, np.array([0, 1, 0, 2]))))
+    rows = lambda x, i: wr.gather(x, i, 0)  # noqa: E731
+    assert np.isnan(wr.compile(rows)(x, np.array([0, 4])).numpy()[1]).all()
+    with pytest.raises(wr.Error, match=r"test_steps.py:\d+: .*argument 1 has 4 in row 1, but gather"):
+        wr.compile(rows, check=True)(x, np.array([0, 4]))
+    later = wr.compile(lambda x, i: wr.gather(x, i + 1, 0).sum(), check=True)
+    with pytest.raises(wr.Error, match=r"^test_steps.py:\d+: check: gather \(test_steps.py:\d+\) gives nan in row 1"):
+        later(x, np.array([0, 3]))
+
+
+def test_parameters_that_no_gradient_reaches_are_named():
+    w, idle = wr.State(np.ones(3, np.float32), "w"), wr.State(np.ones(3, np.float32), "idle")
+    x = np.ones(3, np.float32)
+    sgd = wr.optim.Sgd(lr=1.0)
+
+    def gradients(x, unused=False):
+        return wr.grad((x * w).sum(), [w, idle], allow_unused=unused)
+
+    def update(x, unused=False):
+        sgd.minimize((x * w).sum(), [w, idle], allow_unused=unused)
+
+    for fn in (gradients, update):
+        line = fn.__code__.co_firstlineno + 1
+        with pytest.raises(wr.Error, match=f"test_steps.py:{line}: grad: no gradient reaches 'idle'.*does not depend on it.*allow_unused"):
+            wr.compile(fn)(x)
+    with pytest.raises(wr.Error, match="no gradient reaches 'w'.*round"):
+        wr.compile(lambda x: wr.grad(wr.round(x * w).sum(), w))(x)
+    first, second = wr.compile(gradients)(x, unused=True)
+    assert first.numpy().tolist() == [1, 1, 1] and second.numpy().tolist() == [0, 0, 0]
+    wr.compile(update)(x, unused=True)
+    assert w.numpy().tolist() == [0, 0, 0] and idle.numpy().tolist() == [1, 1, 1]
 
 
 def test_steps_in_cycles_are_collected():

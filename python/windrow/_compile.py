@@ -1,6 +1,7 @@
 """compile(): a function becomes a step. fit(): a loop over batches with progress."""
 import sys
 import time
+import warnings
 
 from . import _core
 from ._core import Step
@@ -66,7 +67,11 @@ def fit(step, batches, *, epochs=1, progress=True, every=0.1, out=None):
             result = step(*batch) if isinstance(batch, (tuple, list)) else step(batch)
             first = result[0] if isinstance(result, (tuple, list)) else result
             if first is not None:
-                sum_of += float(first)
+                value = float(first)
+                if value != value and sum_of == sum_of:  # the first of them
+                    warnings.warn(f"fit: the result is nan after {seen + 1} steps of epoch {epoch + 1}; a step compiled with check=True "
+                                  "names the op and the row", RuntimeWarning, stacklevel=2)
+                sum_of += value
             seen += 1
             now = time.perf_counter()
             if shown and now - last >= every:

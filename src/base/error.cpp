@@ -23,6 +23,9 @@ const char* Location::kept(std::string_view file) {
   return found->c_str();
 }
 
-void fail(Location where, const std::string& message) { throw Error(to_string(where) + ": " + message); }
+void fail(Location where, const std::string& message) {
+  if (where == Location()) throw Error(message);  // who caught it may know better
+  throw Error(to_string(where) + ": " + message);
+}
 
 }  // namespace wr

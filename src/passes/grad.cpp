@@ -152,7 +152,7 @@ std::vector<Tensor> grad(const Tensor& loss, const std::vector<Tensor>& wrt, Unu
     const bool reached = backward.reaches(t);
     if (!reached && unused == Unused::refuse)
       fail(where, "grad: no gradient reaches " + name_of(t, i) + ": " + backward.obstacle(t, loss) +
-                      " (wr::allow_unused takes it as 0)");
+                      " (allow_unused takes it as 0)");
     gradients.push_back(reached ? backward.adjoint(t.node()) : full(t.shape(), 0, t.dtype(), where));
   }
   return gradients;

@@ -73,6 +73,14 @@ Environments::Environments(const Space& space, int count, std::uint64_t seed, in
   so_far_.resize(n);
   threads_ = std::min(threads_, count);
 }
+
+Environments::Environments(const Space& space, std::vector<std::unique_ptr<Environment>> copies, std::uint64_t seed,
+                           int threads)
+    : Environments(space, static_cast<int>(copies.size()), seed, threads) {
+  copies_ = std::move(copies);
+  begin();
+}
+
 Environments::~Environments() = default;
 Environments::Environments(Environments&&) noexcept = default;
 

@@ -81,6 +81,32 @@ std::unique_ptr<optim::Optimiser> optimiser_for(const Statement& s, double lr) {
   return std::make_unique<optim::Adam>(optim::Adam::Options{.lr = lr, .weight_decay = decay});
 }
 
+/// What each parameter's elements stand for, as text: equal texts of two programs mean the same.
+std::map<std::string, std::string> meanings_of_parameters(const Checked& program) {
+  std::map<std::string, std::string> meanings;
+  for (const Predicate& p : program.predicates) {
+    if (!p.learn) continue;
+    std::string& text = meanings[p.name];
+    for (int d : p.domains) {
+      const Domain& domain = program.domains[d];
+      text += fmt::format("{} {}\n", domain.name, domain.size);
+      for (const std::string& name : domain.names) text += name + "\n";
+    }
+  }
+  for (const Statement& s : program.syntax.statements) {
+    if (s.kind != Statement::Kind::rule) continue;
+    if (s.learned_weight) meanings[weight_name(s)] = format(s);
+    for_each_atom(s.body, false, [&](const Atom& a, bool) {
+      if (!a.choice) return;
+      std::string& text = meanings["?" + a.name];
+      for (std::size_t p = 0; p < program.predicates.size(); ++p)
+        if (matches_choice(program, a, static_cast<int>(p), program.id(s.head.name)))
+          text += program.predicates[p].name + "\n";
+    });
+  }
+  return meanings;
+}
+
 }  // namespace
 
 Tensor Program::trace(const std::string& name, const std::map<std::string, Tensor>& inputs,
@@ -194,6 +220,19 @@ void Program::save(const std::string& path) const {
 void Program::restore(const std::string& path) {
   const Safetensors file = read_safetensors(path);
   for (const auto& [name, array] : file.tensors) inside_->parameters[name] = State(array, name);
+}
+
+std::vector<std::string> Program::adopt_learned(const Program& other) {
+  const auto here = meanings_of_parameters(inside_->checked), there = meanings_of_parameters(other.inside_->checked);
+  std::vector<std::string> rest;
+  for (const auto& [name, state] : other.inside_->parameters) {
+    const auto mine = here.find(name), theirs = there.find(name);
+    if (mine != here.end() && theirs != there.end() && mine->second == theirs->second)
+      inside_->parameters[name] = state;
+    else
+      rest.push_back(name);
+  }
+  return rest;
 }
 
 std::map<std::string, Array> Program::gradient(const std::string& loss, const std::vector<std::string>& by,

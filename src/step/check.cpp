@@ -18,6 +18,7 @@ using ir::Op;
 struct IndexUse {
   std::size_t operand;
   std::int64_t limit;
+  bool labels = false;
 };
 
 /// Which operand of a node holds indices, and what they must be below.
@@ -34,7 +35,7 @@ std::optional<IndexUse> index_use(const ir::Graph& g, const ir::Node& n) {
       return IndexUse{1, size(0, 0)};
     case Op::cross_entropy:
     case Op::cross_entropy_grad:
-      return IndexUse{1, g[n.inputs[0]].spec.shape.back()};
+      return IndexUse{1, g[n.inputs[0]].spec.shape.back(), true};
     case Op::put_along:
       return IndexUse{0, n.attrs.ints[1]};
     case Op::one_hot:
@@ -97,27 +98,44 @@ bool is_checked(const CompileOptions& options, const ir::Graph& graph) {
 #endif
 }
 
-Checker::Checker(std::shared_ptr<const ir::Graph> graph) : graph_(std::move(graph)) {
-  const ir::Graph& g = *graph_;
+void ArgumentIndices::find(const ir::Graph& g, Which which) {
+  indices_.clear();
   for (int id = 0; id < g.size(); ++id) {
-    if (g[id].op == Op::state) variables_.push_back(g[id].variable);
     const auto use = index_use(g, g[id]);
-    if (!use) continue;
+    if (!use || (which == Which::labels && !use->labels)) continue;
     const std::int64_t argument = argument_behind(g, g[id].inputs[use->operand]);
-    if (argument >= 0) indices_.push_back({id, static_cast<std::size_t>(argument), use->limit});
+    if (argument < 0) continue;
+    const auto same = [&](const Index& i) {
+      return i.argument == static_cast<std::size_t>(argument) && i.limit <= use->limit;
+    };
+    if (std::none_of(indices_.begin(), indices_.end(), same))
+      indices_.push_back({static_cast<std::size_t>(argument), use->limit, op_text(g[id])});
   }
-  for (const auto& v : variables_) before_.push_back(Array::zeros(v->spec.shape, v->spec.dtype));
 }
 
-void Checker::expect_indices(std::span<const Array* const> arguments, Location where) const {
+std::string ArgumentIndices::complaint(std::span<const Array* const> arguments) const {
   for (const Index& index : indices_) {
     const Array& a = *arguments[index.argument];
-    const auto* values = static_cast<const std::int32_t*>(detail::ArrayAccess::read(a));
-    for (std::int64_t i = 0; i < a.count(); ++i)
-      if (values[i] < 0 || values[i] >= index.limit)
-        fail(where, fmt::format("check: argument {} has {}{}, but {} takes an index from 0 to {}", index.argument,
-                                values[i], row_text(a.shape(), i), op_text((*graph_)[index.node]), index.limit - 1));
+    if (a.count() == 0) continue;
+    const std::span values(static_cast<const std::int32_t*>(detail::ArrayAccess::read(a)),
+                           static_cast<std::size_t>(a.count()));
+    const auto bad = [limit = static_cast<std::uint32_t>(std::min<std::int64_t>(index.limit, INT32_MAX))](
+                         std::int32_t value) { return static_cast<std::uint32_t>(value) >= limit; };
+    bool some = false;  // without a branch: this is a vector loop
+    for (const std::int32_t value : values) some |= bad(value);
+    if (!some) continue;
+    const auto first = std::find_if(values.begin(), values.end(), bad);
+    return fmt::format("argument {} has {}{}, but {} takes an index from 0 to {}", index.argument, *first,
+                       row_text(a.shape(), first - values.begin()), index.reader, index.limit - 1);
   }
+  return {};
+}
+
+Checker::Checker(std::shared_ptr<const ir::Graph> graph) : graph_(std::move(graph)) {
+  const ir::Graph& g = *graph_;
+  for (int id = 0; id < g.size(); ++id)
+    if (g[id].op == Op::state) variables_.push_back(g[id].variable);
+  for (const auto& v : variables_) before_.push_back(Array::zeros(v->spec.shape, v->spec.dtype));
 }
 
 void Checker::remember() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ir/graph.h"
@@ -9,12 +10,29 @@
 
 namespace wr {
 
+/// Arguments that are indices, and what they must be below. Labels are looked at before every run, as one out of range
+/// can only be a mistake and would turn the whole loss into NaN; other indices where a step is checked, as one out of
+/// range may be there to read nothing.
+class ArgumentIndices {
+ public:
+  enum class Which { labels, all };
+  void find(const ir::Graph& graph, Which which);
+  /// What to say of an index that is out of range; nothing if all are in it.
+  std::string complaint(std::span<const Array* const> arguments) const;
+
+ private:
+  struct Index {
+    std::size_t argument;
+    std::int64_t limit;
+    std::string reader;  // the op
+  };
+  std::vector<Index> indices_;
+};
+
 class Checker {
  public:
   explicit Checker(std::shared_ptr<const ir::Graph> graph);
 
-  /// Throws for an index among the arguments that is out of range.
-  void expect_indices(std::span<const Array* const> arguments, Location where) const;
   /// Keeps the states' values, which the run will overwrite.
   void remember();
   /// Whether a result or a state is not finite. If so, the states have their old values again.
@@ -23,14 +41,7 @@ class Checker {
   [[noreturn]] void blame(std::span<const Array* const> arguments, Location where) const;
 
  private:
-  /// An operand that holds indices, as it comes with the arguments.
-  struct Index {
-    int node;  // that reads it
-    std::size_t argument;
-    std::int64_t limit;
-  };
   std::shared_ptr<const ir::Graph> graph_;
-  std::vector<Index> indices_;
   std::vector<std::shared_ptr<ir::Variable>> variables_;
   std::vector<Array> before_;
   bool not_a_number_ = false;  // in what was found

@@ -194,6 +194,7 @@ void Step::Inside::plan(const backend::Backend& backend, const Machine& machine,
     executor->bind(program.output_base[i], detail::ArrayAccess::write_shared(outputs.back()));
   }
   if (is_checked(options, *graph)) checker = std::make_unique<Checker>(graph);
+  indices.find(*graph, checker ? ArgumentIndices::Which::all : ArgumentIndices::Which::labels);
 }
 
 Step::Inside::~Inside() { unwatch(*this); }

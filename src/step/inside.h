@@ -46,6 +46,7 @@ struct Step::Inside {
   bool bound = false;
   bool watched = false;              // its profile is kept when it ends
   std::unique_ptr<Checker> checker;  // if it is to be checked
+  ArgumentIndices indices;
   std::string fallback;              // why it does not run on the device that was looked for
 
  private:

@@ -231,7 +231,7 @@ Step::Results Step::run(std::span<const Array* const> arguments, Location where)
   for (std::size_t i = 0; i < arguments.size(); ++i)
     if (!arguments[i]->is_contiguous())
       refuse(plans.options, where, "argument " + std::to_string(i) + " is a strided view; pass its contiguous() copy");
-  if (s.checker) s.checker->expect_indices(arguments, where);
+  if (const std::string wrong = s.indices.complaint(arguments); !wrong.empty()) refuse(plans.options, where, wrong);
   {
     const Turn::Hold turn(s.turn);
     s.bind(arguments);

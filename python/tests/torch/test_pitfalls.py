@@ -6,6 +6,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 import windrow as wr
+from models_tables import Reversal
 
 
 def same(fn, *args):
@@ -43,17 +44,6 @@ class Twice(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g, h):
         return g + 2 * h
-
-
-class Reversed(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, strength):
-        ctx.strength = strength
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, g):
-        return -ctx.strength * g, None
 
 
 class Rectified(torch.autograd.Function):
@@ -160,7 +150,7 @@ def test_a_backward_of_ones_own_is_used():
     weight = torch.randn(3, requires_grad=True)
     x = torch.randn(4, 3)
     gradient(lambda x: Straight.apply(x * 3) * x, x)
-    gradient(lambda x: (Reversed.apply(x * x, 0.3) * 2).tanh() + Reversed.apply(x, 2.0), x)
+    gradient(lambda x: (Reversal.apply(x * x, 0.3) * 2).tanh() + Reversal.apply(x, 2.0), x)
     gradient(lambda x: Rectified.apply(x * 2, weight) ** 2, x)
     gradient(lambda x: Rectified.apply(Straight.apply(x * 2), x[0]).sin(), x)
 

@@ -289,14 +289,14 @@ class Interpreter:
             loss, gradient, leaves = (self.argument(a) for a in node.args)
             loss = loss * gradient if gradient is not None else loss
             loss = loss if loss.ndim == 0 else wr.sum(loss)
-            return [Value(Cell(wr.stop_gradient(g))) for g in wr.grad(loss, leaves)]
+            return [Value(Cell(wr.stop_gradient(g))) for g in wr.grad(loss, leaves, allow_unused=True)]
         if name.startswith("windrow.grad"):
             outputs, gradients, inputs, create_graph = (self.argument(a) for a in node.args)
             total = None
             for y, g in zip(outputs, gradients):
                 y = wr.sum(y if g is None else y * g)
                 total = y if total is None else total + y
-            found = wr.grad(total, inputs)
+            found = wr.grad(total, inputs, allow_unused=True)
             return [Value(Cell(g if create_graph else wr.stop_gradient(g))) for g in found]
         if name.startswith("windrow.custom"):
             return self.custom(node)
