@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "support/gradients.h"
+#include "windrow/attention.h"
+#include "windrow/contract.h"
 
 namespace wr {
 namespace {
@@ -271,6 +273,24 @@ TEST(CustomGradient, ARightRuleAgreesWithDifferences) {
         return custom_gradient(in[0] * in[1], in, [](auto& x, auto&, auto& g) { return List{g * x[1], g * x[0]}; });
       },
       {smooth_array({2, 5}), smooth_array({2, 5}, 1)}));
+}
+
+// Ops that have gradients of their own, whose gradients are those of what they are made of: a step of the third order
+// goes through both.
+TEST(ThirdOrder, OpsMadeOfOthersMatchDifferences) {
+  const Array x = smooth_array({2, 3}), y = smooth_array({2, 3}, 1), scale = smooth_array({3}, 2),
+              shift = smooth_array({3}, 3), labels = Array::from<std::int32_t>({0, 2});
+  EXPECT_TRUE(check_gradient([](const List& t) { return softmax(t[0]) * t[1]; }, {x, y}, 3));
+  EXPECT_TRUE(check_gradient([](const List& t) { return square(log_softmax(t[0])); }, {x}, 3));
+  EXPECT_TRUE(check_gradient([](const List& t) { return logsumexp(t[0], -1); }, {x}, 3));
+  EXPECT_TRUE(check_gradient([](const List& t) { return square(cross_entropy(t[0], t[1])); }, {x, labels}, 3));
+  EXPECT_TRUE(check_gradient([](const List& t) { return layer_norm(t[0], t[1], t[2]); }, {x, scale, shift}, 3));
+  EXPECT_TRUE(check_gradient([](const List& t) { return rms_norm(t[0], t[1]); }, {x, scale}, 3));
+  EXPECT_TRUE(check_gradient([](const List& t) { return contract("xy,yz->xz", t[0], t[1], Semiring::noisy_or); },
+                             {smooth_array({2, 2}, 0, 0.1, 0.9), smooth_array({2, 2}, 1, 0.1, 0.9)}, 3));
+  EXPECT_TRUE(check_gradient([](const List& t) { return attention(t[0], t[1], t[2], AttentionForm{}); },
+                             {smooth_array({1, 2, 1, 2}), smooth_array({1, 2, 1, 2}, 1), smooth_array({1, 2, 1, 2}, 2)},
+                             3));
 }
 
 TEST(CustomGradient, AnEmptyTensorStopsTheGradient) {

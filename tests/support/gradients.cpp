@@ -111,10 +111,14 @@ std::string compare_slopes(const Function& fn, std::vector<Array> arguments, con
 
 testing::AssertionResult check_gradients(const Function& fn, const std::vector<Array>& arguments, int order) {
   std::string wrong = compare_with_oracle(fn, arguments, "forward");
-  if (wrong.empty()) wrong = compare_with_oracle(derivative(fn), arguments, "gradient");
-  if (wrong.empty()) wrong = compare_slopes(fn, arguments, "gradient");
-  if (wrong.empty() && order > 1) wrong = compare_with_oracle(derivative(derivative(fn)), arguments, "second gradient");
-  if (wrong.empty() && order > 1) wrong = compare_slopes(derivative(fn), arguments, "second gradient");
+  Function at = fn;
+  for (int k = 1; k <= order && wrong.empty(); ++k) {
+    const std::string what = k == 1 ? "gradient" : "gradient of order " + std::to_string(k);
+    const Function next = derivative(at);
+    wrong = compare_with_oracle(next, arguments, what);
+    if (wrong.empty()) wrong = compare_slopes(at, arguments, what);
+    at = next;
+  }
   return wrong.empty() ? testing::AssertionSuccess() : testing::AssertionFailure() << wrong;
 }
 

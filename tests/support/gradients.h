@@ -14,7 +14,7 @@ namespace wr::test {
 using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
 /// Checks the compiled function: its values against the interpreter, its gradients by every f64 argument
-/// against finite differences, and, with order 2, the gradients of those gradients. The
+/// against finite differences, and, with order 2, the gradients of those gradients, and so on. The
 /// relative error of a gradient must be below 1e-5.
 testing::AssertionResult check_gradients(const Function& fn, const std::vector<Array>& arguments, int order = 2);
 /// The same for a function of one result.
