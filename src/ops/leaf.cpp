@@ -91,7 +91,7 @@ void State::assign(const Tensor& value, Location where) const {
 Tensor full(const Shape& shape, double value, DType dtype, Location where) try {
   auto graph = ir::current_graph();
   const Tensor scalar(graph, graph->add_constant(Array::full(Shape(shape.rank(), 1), value, dtype), where));
-  return shape.count() == 1 ? scalar : broadcast_to(scalar, shape, where);
+  return scalar.shape() == shape ? scalar : broadcast_to(scalar, shape, where);
 } catch (const Error& error) {
   ops::refuse_as("full", where, error);
 }
