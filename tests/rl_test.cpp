@@ -132,7 +132,7 @@ TEST_P(GridWorldDqn, FindsTheShortestWay) {
   };
   const Epsilon epsilon{c.noisy ? 0.0 : 1.0, 0, 0.95};
   const auto [length, reward] =
-      learn(world, dqn, {2000, c.prioritised, 0.6}, c.n, 0.95, 200, epsilon, c.prioritised, show);
+      learn(world, dqn, {2000, c.prioritised, 0.6}, c.n, 0.95, 400, epsilon, c.prioritised, show);
   EXPECT_LT(length, world.shortest() + (c.noisy ? 1.5 : 0.5));  // noise never ends
   EXPECT_GT(reward, 0.9);
 }

@@ -321,15 +321,18 @@ TEST(Scan, APlanDoesNotGrowWithTheSteps) {
 }
 
 TEST(Scan, WhatIsNotReadIsNotKept) {
-  const auto program = [](std::int64_t steps) {
-    return compile(
-        [steps](const Tensor& h, const Tensor& w) {
-          return repeat(static_cast<int>(steps), [&](const List& c) { return List{tanh(matmul(c[0], w))}; }, {h})[0];
-        },
-        f32(64, 32), f32(32, 32));
-  };
-  const auto bytes = [](const Step& step) { return step.facts().scratch_bytes + step.facts().arena_bytes; };
-  EXPECT_EQ(bytes(program(10)), bytes(program(1000)));
+  for (const char* machine : {"sapphire", "zen3", "desktop", "pi4"}) {
+    const auto bytes = [machine](std::int64_t steps) {
+      const Step step = compile(
+          CompileOptions{.lanes = 2, .machine = machine},
+          [steps](const Tensor& h, const Tensor& w) {
+            return repeat(static_cast<int>(steps), [&](const List& c) { return List{tanh(matmul(c[0], w))}; }, {h})[0];
+          },
+          f32(64, 32), f32(32, 32));
+      return step.facts().scratch_bytes + step.facts().arena_bytes;
+    };
+    EXPECT_LE(bytes(1000), bytes(10)) << machine;  // strips may be shorter
+  }
 }
 
 TEST(Scan, AWeightsGradientIsOneProductOverAllSteps) {
