@@ -63,6 +63,16 @@ OPS = {
     "diff": lambda t: t.diff() + t.moveaxis(0, 1).sum(),
     "bilinear images": lambda t: F.interpolate(t[None, None], size=(5, 4), mode="bilinear", align_corners=True)[0, 0],
     "linear sequences": lambda t: F.interpolate(t[None], scale_factor=1.5, mode="linear")[0],
+    "fold": lambda t: F.fold(F.unfold(t[None, None] * 2, (2, 2), padding=1), (2, 3), (2, 2), padding=1) * t
+    + F.fold(t.view(1, 6, 1).repeat(1, 2, 4), (6, 5), (3, 2), dilation=(2, 1), stride=(1, 2))[0, 1, :2, :3],
+    "pdist": lambda t: F.pdist(torch.cat([t, t * 2 + 1])),
+    "nansum": lambda t: torch.where(t > 1, torch.nan, t).nansum(1) + torch.where(t > 1, torch.nan, t * 2).nanmean(),
+    "trapezoid": lambda t: torch.trapezoid(t, dx=0.5) + torch.trapezoid(t, torch.tensor([0.0, 1.0, 3.0])),
+    "rot90": lambda t: torch.rot90(t) * 2 + torch.rot90(t, 3).flip(0) + torch.rot90(t, 2).sum(),
+    "bucketize": lambda t: t * torch.bucketize(t, torch.tensor([-1.5, 0.0, 0.75, 3.0])) + t * torch.bucketize(t, torch.tensor([-1.5, 0.75]), right=True),
+    "searchsorted": lambda t: t * torch.searchsorted(torch.tensor([[-1.0, 0.6, 2.0], [0.0, 0.75, 1.0]]), t, side="right")
+    + t * torch.searchsorted(torch.tensor([-1.5, 0.5]), t),
+    "multi_dot": lambda t: torch.linalg.multi_dot([t, t.T, t, t.T]),
     "patches": lambda t: F.unfold(t[None, None], (2, 2), padding=1),
     "reflect": lambda t: F.pad(t[None], (2, 1), mode="reflect") * 2 + F.pad(t[None], (1, 2), mode="circular") + F.pad(t[None], (3, 0), mode="replicate"),
     "pixel_unshuffle": lambda t: F.pixel_unshuffle(t[None, None, :, :2], 2),

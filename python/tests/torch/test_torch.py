@@ -78,6 +78,8 @@ OPTIMIZERS = {
     "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2),
     "rmsprop": lambda p: torch.optim.RMSprop(p, lr=1e-3, momentum=0.5, centered=True),
     "adagrad": lambda p: torch.optim.Adagrad(p, lr=1e-2, lr_decay=0.1),
+    "adadelta": lambda p: torch.optim.Adadelta(p, lr=0.5, weight_decay=1e-2),
+    "adamax": lambda p: torch.optim.Adamax(p, lr=1e-2, weight_decay=1e-2),
     "nadam": lambda p: torch.optim.NAdam(p, lr=1e-2),
     "radam": lambda p: torch.optim.RAdam(p, lr=1e-2),
 }
@@ -275,9 +277,23 @@ def test_hooks_are_refused():
 
 def test_optimizers_that_are_not_known_are_refused():
     model = nn.Linear(2, 1)
-    step = wr.torch.compile_step(model, F.mse_loss, torch.optim.Adadelta(model.parameters()))
-    with pytest.raises(wr.Error, match="optimizer Adadelta is not supported"):
+    step = wr.torch.compile_step(model, F.mse_loss, torch.optim.ASGD(model.parameters()))
+    with pytest.raises(wr.Error, match="optimizer ASGD is not supported"):
         step(torch.ones(1, 2), torch.ones(1, 1))
+
+    class Mine(torch.optim.SGD):
+        def step(self):
+            super().step()
+
+    own = Mine(model.parameters())
+
+    @wr.torch.compile
+    def update(x):
+        model(x).sum().backward()
+        own.step()
+
+    with pytest.raises(wr.Error, match=r"^test_torch.py:\d+: optimizer Mine is not supported; there are SGD"):
+        update(torch.ones(1, 2))
 
 
 def test_the_documented_list_of_ops_is_true():

@@ -331,3 +331,29 @@ def diff(interpreter, x, n=1, dim=-1, prepend=None, append=None):
         size = x.shape[axis]
         x = wr.slice(x, axis, 1, size) - wr.slice(x, axis, 0, size - 1)
     return x
+
+
+@op("rot90")
+def rot90(interpreter, x, k=1, dims=(0, 1)):
+    a, b = (axis_of(d, x.ndim) for d in dims)
+    if k % 4 == 0:
+        return x
+    if k % 4 == 2:
+        return wr.flip(wr.flip(x, a), b)
+    order = list(range(x.ndim))
+    order[a], order[b] = b, a
+    return wr.flip(wr.permute(x, order), a if k % 4 == 1 else b)
+
+
+@op("bucketize", "searchsorted")
+def bucketize(interpreter, first, second, *, out_int32=False, right=False, side=None, sorter=None):
+    """How many boundaries lie before each value; every boundary is compared."""
+    x, boundaries = (first, second) if interpreter.name.startswith("bucketize") else (second, first)
+    if sorter is not None:
+        raise Error("searchsorted with a sorter is not supported; sort the boundaries")
+    if boundaries.ndim == 1:
+        boundaries = wr.reshape(boundaries, (1,) * x.ndim + (-1,))
+    else:
+        boundaries = wr.expand_dims(boundaries, boundaries.ndim - 1)
+    before = (wr.le if right or side == "right" else wr.lt)(boundaries, wr.expand_dims(x, x.ndim))
+    return wr.sum(wr.cast(before, "i32"), -1)

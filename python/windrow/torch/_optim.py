@@ -84,6 +84,21 @@ def _adagrad(p, g, n, m, t, flags):
     return p - like(n["lr"] / (1 + (t - 1) * n["lr_decay"]), p) * (g / (wr.sqrt(total) + like(n["eps"], p)))
 
 
+def _adadelta(p, g, n, m, t, flags):
+    g, eps, share = decayed(p, g, n, flags), like(n["eps"], p), like(1 - n["rho"], p)
+    m["square_avg"] = square = wr.lerp_square(m["square_avg"], g, share)
+    delta = wr.sqrt(m["acc_delta"] + eps) / wr.sqrt(square + eps) * g
+    m["acc_delta"] = wr.lerp_square(m["acc_delta"], delta, share)
+    return p - like(n["lr"], p) * delta
+
+
+def _adamax(p, g, n, m, t, flags):
+    g = decayed(p, g, n, flags)
+    m["exp_avg"] = mean = wr.lerp(m["exp_avg"], g, like(1 - n["beta1"], p))
+    m["exp_inf"] = most = wr.maximum(m["exp_inf"] * like(n["beta2"], p), wr.abs(g) + like(n["eps"], p))
+    return p - like(n["lr"] / (1 - power(n["beta1"], t)), p) * (mean / most)
+
+
 def _nadam(p, g, n, m, t, flags):
     p, g = decoupled(p, g, n, flags, flags["decoupled_weight_decay"])
     shrink = lambda k: power(wr.full((), 0.96, "f64"), k * n["momentum_decay"])  # noqa: E731
@@ -120,6 +135,8 @@ RULES = {
                     lambda f: ("square_avg",) + (("grad_avg",) if f["centered"] else ()) + (("momentum_buffer",) if f["_momentum"] else ()),
                     _rmsprop, ("centered", "maximize")),
     "Adagrad": Rule(("lr", "lr_decay", "eps", "weight_decay"), lambda f: ("sum",), _adagrad, ("maximize",)),
+    "Adadelta": Rule(("lr", "rho", "eps", "weight_decay"), lambda f: ("square_avg", "acc_delta"), _adadelta, ("maximize",)),
+    "Adamax": Rule(("lr", "beta1", "beta2", "eps", "weight_decay"), lambda f: ("exp_avg", "exp_inf"), _adamax, ("maximize",)),
     "NAdam": Rule(("lr", "beta1", "beta2", "eps", "weight_decay", "momentum_decay"),
                   lambda f: ("exp_avg", "exp_avg_sq", "mu_product"), _nadam, ("decoupled_weight_decay", "maximize")),
     "RAdam": Rule(("lr", "beta1", "beta2", "eps", "weight_decay"), lambda f: ("exp_avg", "exp_avg_sq"), _radam,

@@ -194,6 +194,20 @@ def im2col(interpreter, x, kernel, dilation=1, padding=0, stride=1):
     return wr.reshape(wr.permute(patches, [0, 5, 3, 4, 1, 2]), interpreter.result_shape)
 
 
+@op("col2im")
+def col2im(interpreter, x, size, kernel, dilation=1, padding=0, stride=1):
+    """Patches summed where they overlap, as torch's F.fold has it: what the gradient of im2col is."""
+    if x.ndim != 3:
+        raise Error("fold without a batch axis is not supported; unsqueeze(0) first")
+    windows = Windows(size, kernel, stride, padding, dilation)
+    (kh, kw), channels = windows.kernel, x.shape[1] // math.prod(windows.kernel)
+    nothing = wr.full((x.shape[0], *size, channels), 0, x.dtype)
+    patches = wr.unfold(nothing, windows.of_axes(0, 2))
+    h, w = patches.shape[1:3]
+    x = wr.permute(wr.reshape(x, (x.shape[0], channels, kh, kw, h, w)), [0, 4, 5, 2, 3, 1])
+    return channels_second(wr.grad(wr.sum(patches * x), nothing))
+
+
 # ---- samples at places that depend on values -------------------------------------------------------------------------
 @op("affine_grid_generator")
 def affine_grid(interpreter, theta, size, align):

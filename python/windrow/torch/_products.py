@@ -145,3 +145,11 @@ def diag_embed(interpreter, x, *offset, **kwargs):
     if any(offset) or kwargs:
         raise Error("a diagonal elsewhere than in the middle of the last two axes is not supported")
     return wr.expand_dims(x, x.ndim) * _diagonal_of_ones(x.shape[-1], x.shape[-1], x.dtype)
+
+
+@op("linalg_multi_dot", "chain_matmul")
+def multi_dot(interpreter, tensors):
+    product = tensors[0]
+    for t in tensors[1:]:
+        product = wr.matmul(product, t)
+    return product

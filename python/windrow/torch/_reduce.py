@@ -150,3 +150,37 @@ def pairwise_distance(interpreter, a, b, order=2, eps=1e-6, keepdim=False):
 @op("cdist")
 def cdist(interpreter, a, b, order=2, mode=None):
     return vector_norm(interpreter, wr.expand_dims(a, a.ndim - 1) - wr.expand_dims(b, b.ndim - 2), order, -1)
+
+
+@op("pdist")
+def pdist(interpreter, x, order=2):
+    rows = range(x.shape[0])
+    first, second = ([pair[k] for i in rows for pair in ((i, j) for j in rows if j > i)] for k in (0, 1))
+    a, b = (wr.gather(x, wr.Tensor(wr.array(which, "i32")), 0) for which in (first, second))
+    return vector_norm(interpreter, a - b, order, -1)
+
+
+@op("nansum", "nanmean")
+def nansum(interpreter, x, dim=None, keepdim=False, dtype=None):
+    axes = None if dim is None or dim == [] else dim
+    known = wr.eq(x, x)
+    total = wr.sum(wr.where(known, x, wr.full((), 0, x.dtype)), axes, keepdim)
+    if interpreter.name.startswith("nansum"):
+        return total
+    return total / wr.sum(wr.cast(known, x.dtype), axes, keepdim)
+
+
+@op("trapezoid", "trapz")
+def trapezoid(interpreter, y, x=None, dx=1, dim=-1):
+    if isinstance(x, (int, float)):
+        x, dx = None, x
+    axis = axis_of(dim, y.ndim)
+    both = lambda t, a: (wr.slice(t, a, 1, t.shape[a]), wr.slice(t, a, 0, t.shape[a] - 1))  # noqa: E731
+    after, before = both(y, axis)
+    width = dx
+    if x is not None:
+        right, left = both(x, 0 if x.ndim == 1 else axis)
+        width = right - left
+        if x.ndim == 1:
+            width = wr.reshape(width, tuple(-1 if a == axis else 1 for a in range(y.ndim)))
+    return wr.sum((after + before) * width, axis) * 0.5

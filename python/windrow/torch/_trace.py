@@ -15,7 +15,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from windrow import Error
 
-from . import _custom
+from . import _custom, _optim
 
 _library = torch.library.Library("windrow", "DEF")
 _library.define("backward(Tensor loss, Tensor? gradient, Tensor[] leaves) -> Tensor[]")
@@ -132,6 +132,10 @@ class Capture:
     def step(self, optimizer, closure=None):
         if closure is not None:
             refuse(f"{type(optimizer).__name__}.step(closure) is not supported: call backward() and then step()")
+        try:
+            _optim.rule_of(optimizer)
+        except Error as error:
+            refuse(str(error))
         members = [(i, p) for i, group in enumerate(optimizer.param_groups) for p in group["params"]]
         members = [(i, p, self.get_grad(p)) for i, p in members]
         members = [m for m in members if m[2] is not None]
