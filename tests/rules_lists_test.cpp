@@ -206,6 +206,42 @@ TEST(RulesLists, GradientsAtAFixpoint) {
   EXPECT_TRUE(allclose(gradient(Kept::list), gradient(Kept::tensor), 1e-9, 1e-9));
 }
 
+// By facts, a list is differentiated by as a list: the same as by all cells, and possible where those would not fit.
+TEST(RulesLists, GradientsByFacts) {
+  const std::string text =
+      "domain D = 128.\nrel E(D, D) input.\nrel P(D) input.\nH(a, b) :- E(a, b), P(a).\n"
+      "H(a, c) :- H(a, b), E(b, c), P(b).\ntensor L.\nL = H(a, b) (1 + b).\n";
+  Facts chain;
+  for (int i = 0; i < 6; ++i) {
+    chain.rows.push_back({std::to_string(i), std::to_string(i + 1)});
+    chain.weights.push_back(0.5 + 0.05 * i);
+  }
+  for (Semantics s : {Semantics::product, Semantics::maxprod}) {
+    Program list = Program::parse(text), tensor = Program::parse(text);
+    list.add("E", chain.rows, chain.weights);
+    tensor.set("E", as_array(chain, 0));
+    for (Program* p : {&list, &tensor}) p->set("P", Array::full({kSize}, 0.9));
+    EXPECT_TRUE(is_listed(list, "E", s) && !is_listed(tensor, "E", s));
+    const Array all = tensor.gradient("L", {"E"}, in(s)).at("E");
+    for (Program* p : {&list, &tensor}) {
+      const Answers by = p->gradient_by_facts("L", "E", in(s));
+      ASSERT_EQ(by.rows.size(), 6u);
+      EXPECT_EQ(by.columns, (std::vector<std::string>{"D", "D"}));
+      for (std::size_t i = 0; i < 6; ++i)
+        EXPECT_NEAR(by.values[i], all.at<double>({std::stoll(by.rows[i][0]), std::stoll(by.rows[i][1])}), 1e-9);
+    }
+  }
+  Program large = Program::parse("domain D = 100000.\nrel E(D, D) input.\nL = sum(a, b: E(a, b) (1 + b)).\n", "p.wr");
+  large.add("E", {{"7", "99999"}, {"99999", "41"}}, {0.5, 0.25});
+  const Answers by = large.gradient_by_facts("L", "E", in(Semantics::product));
+  ASSERT_EQ(by.rows.size(), 2u);
+  EXPECT_EQ(by.values, (std::vector<double>{100000, 42}));
+  EXPECT_EQ(error_of([&] { static_cast<void>(large.gradient("L", {"E"}, in(Semantics::product))); }),
+            "p.wr:2:1: E has 1e+10 elements, which take 7.63e+04 MB; the limit is 4096 MB");
+  EXPECT_EQ(error_of([&] { static_cast<void>(large.gradient_by_facts("L", "L", in(Semantics::product))); }),
+            "p.wr: L has rules or equations; gradients are by what is given");
+}
+
 TEST(RulesLists, ConstraintsOverEdges) {
   for (Semantics s : {Semantics::product, Semantics::godel, Semantics::lukasiewicz, Semantics::maxprod})
     for (const char* constraint : {"constraint forall(x, y: E(x, y), P(x) -> P(y)).\n",

@@ -130,6 +130,10 @@ class Program {
   /// fixpoint, without unrolling.
   std::map<std::string, Array> gradient(const std::string& loss, const std::vector<std::string>& by,
                                         const SolveOptions& options = {}) const;
+  /// The same by each fact of a relation: a row a fact. A relation of few tuples stays a list, where an array of all of
+  /// its cells would not fit.
+  Answers gradient_by_facts(const std::string& loss, const std::string& relation,
+                            const SolveOptions& options = {}) const;
 
   /// What the program may mean and probably does not: inputs without data, constants that nothing gives (a variable
   /// with a capital). `kin.wr:3:14: ...`

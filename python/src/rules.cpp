@@ -159,7 +159,16 @@ void bind_solving(nb::class_<Program>& program) {
           "loss"_a, "by"_a, "semantics"_a = nb::none(), "most_iterations"_a = 0, "tolerance"_a = -1.0,
           "memory"_a = kMemory,
           "The gradient of a tensor with one element by relations, tensors or parameters, at a fixpoint: {name: "
-          "array}.");
+          "array}.")
+      .def(
+          "gradient_by_facts",
+          [](const Program& p, const std::string& loss, const std::string& relation, const Name& s, int most,
+             double tolerance, std::size_t memory) {
+            return apart([&] { return p.gradient_by_facts(loss, relation, solving(s, most, tolerance, memory)); });
+          },
+          "loss"_a, "relation"_a, "semantics"_a = nb::none(), "most_iterations"_a = 0, "tolerance"_a = -1.0,
+          "memory"_a = kMemory,
+          "The same by each fact of a relation: a row a fact, without the cells that no fact has.");
 }
 
 void bind_learning(nb::class_<Program>& program) {

@@ -235,15 +235,32 @@ std::vector<std::string> Program::adopt_learned(const Program& other) {
   return rest;
 }
 
-std::map<std::string, Array> Program::gradient(const std::string& loss, const std::vector<std::string>& by,
-                                               const SolveOptions& options) const {
-  const int id = inside_->checked.id(loss);
-  if (id < 0) throw Error(fmt::format("{}: no relation or tensor is called '{}'", inside_->syntax.name, loss));
-  const Semantics semantics = options.semantics.value_or(semantics_of(inside_->syntax));
+namespace {
+
+/// A solver for gradients, and the number of what is differentiated.
+std::pair<RealSolver, int> differentiable(const Program::Inside& inside, const std::string& loss,
+                                          const SolveOptions& options) {
+  const int id = inside.checked.id(loss);
+  if (id < 0) throw Error(fmt::format("{}: no relation or tensor is called '{}'", inside.syntax.name, loss));
+  const Semantics semantics = options.semantics.value_or(semantics_of(inside.syntax));
   if (semantics == Semantics::boolean)
     throw Error(
-        fmt::format("{}: boolean semantics has no gradient; choose another, such as product", inside_->syntax.name));
-  return RealSolver(inside_->checked, inside_->data, inside_->parameters, semantics, options).gradient(id, by);
+        fmt::format("{}: boolean semantics has no gradient; choose another, such as product", inside.syntax.name));
+  return {RealSolver(inside.checked, inside.data, inside.parameters, semantics, options), id};
+}
+
+}  // namespace
+
+std::map<std::string, Array> Program::gradient(const std::string& loss, const std::vector<std::string>& by,
+                                               const SolveOptions& options) const {
+  auto [solver, id] = differentiable(*inside_, loss, options);
+  return solver.gradient(id, by);
+}
+
+Answers Program::gradient_by_facts(const std::string& loss, const std::string& relation,
+                                   const SolveOptions& options) const {
+  auto [solver, id] = differentiable(*inside_, loss, options);
+  return solver.gradient_by_facts(id, relation);
 }
 
 }  // namespace wr::rules

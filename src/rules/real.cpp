@@ -285,18 +285,56 @@ Step RealSolver::adjoint_step(int loss, const std::vector<int>& members, const s
       specs);
 }
 
+int RealSolver::given(const std::string& name) const {
+  const int id = program_.id(name);
+  if (id < 0) throw Error(fmt::format("{}: no relation or tensor is called '{}'", program_.syntax.name, name));
+  if (program_.predicates[id].defined)
+    throw Error(
+        fmt::format("{}: {} has rules or equations; gradients are by what is given", program_.syntax.name, name));
+  return id;
+}
+
 std::map<std::string, Array> RealSolver::gradient(int loss, const std::vector<std::string>& by) {
-  std::vector<int> members, asked;
-  std::vector<Spec> specs;
-  for (const std::string& name : by) {
-    asked.push_back(program_.id(name));
-    if (asked.back() < 0)
-      throw Error(fmt::format("{}: no relation or tensor is called '{}'", program_.syntax.name, name));
-    if (program_.predicates[asked.back()].defined)
-      throw Error(
-          fmt::format("{}: {} has rules or equations; gradients are by what is given", program_.syntax.name, name));
-    dense_.insert(asked.back());
+  std::vector<int> asked;
+  for (const std::string& name : by) asked.push_back(given(name));
+  dense_.insert(asked.begin(), asked.end());
+  std::vector<Array> found = gradients_by(loss, asked);
+  std::map<std::string, Array> gradients;
+  for (std::size_t k = 0; k < by.size(); ++k) gradients[by[k]] = std::move(found[k]);
+  return gradients;
+}
+
+Answers RealSolver::gradient_by_facts(int loss, const std::string& relation) {
+  const int id = given(relation);
+  const Predicate& p = program_.predicates[id];
+  const Array by = gradients_by(loss, {id})[0];
+  Answers answers;
+  answers.query = relation;
+  for (std::size_t i = 0; i < p.domains.size(); ++i) answers.columns.push_back(program_.domains[p.domains[i]].name);
+  const auto add = [&](const Value* tuple, std::int64_t at) {
+    std::vector<std::string> row;
+    for (std::size_t i = 0; i < p.domains.size(); ++i) row.push_back(program_.domains[p.domains[i]].name_of(tuple[i]));
+    answers.rows.push_back(std::move(row));
+    answers.values.push_back(by.data<double>()[at]);
+  };
+  if (const TupleList* list = lists()->find(id)) {
+    list->each([&](std::int32_t n, const Value* tuple) { add(tuple, n); });
+    return answers;
   }
+  const Array facts = run([&](Tracer& t) { return std::vector<Tensor>{t.base(id)}; })[0];
+  std::vector<Value> tuple(p.domains.size());
+  for (std::int64_t i = 0; i < facts.count(); ++i) {
+    if (facts.data<double>()[i] == 0) continue;
+    for (std::int64_t rest = i, a = std::ssize(tuple) - 1; a >= 0; rest /= facts.shape()[static_cast<int>(a)], --a)
+      tuple[a] = static_cast<Value>(rest % facts.shape()[static_cast<int>(a)]);
+    add(tuple.data(), i);
+  }
+  return answers;
+}
+
+std::vector<Array> RealSolver::gradients_by(int loss, const std::vector<int>& asked) {
+  std::vector<int> members;
+  std::vector<Spec> specs;
   prepare({loss});
   for (int c : fixpoints_)
     for (int m : program_.components[c]) members.push_back(m);
@@ -313,7 +351,7 @@ std::map<std::string, Array> RealSolver::gradient(int loss, const std::vector<st
   for (const Array& a : arguments) specs.push_back({DType::f64, a.shape()});
   const std::size_t n = members.size();
   Step step = adjoint_step(loss, members, asked, specs);
-  std::map<std::string, Array> gradients;
+  std::vector<Array> gradients;
   for (int i = 1;; ++i) {
     std::vector<const Array*> list;
     for (const Array& a : arguments) list.push_back(&a);
@@ -330,7 +368,7 @@ std::map<std::string, Array> RealSolver::gradient(int loss, const std::vector<st
       throw Error(
           fmt::format("{}: the adjoint fixpoint still changes by {:.3g} after {} iterations (the tolerance is {:g})",
                       program_.syntax.name, change, i, options_.tolerance));
-    for (std::size_t k = 0; k < by.size(); ++k) gradients[by[k]] = results[n + k].clone();
+    for (std::size_t k = 0; k < asked.size(); ++k) gradients.push_back(results[n + k].clone());
     return gradients;
   }
 }

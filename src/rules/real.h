@@ -35,12 +35,18 @@ class RealSolver {
 
   /// The gradient of a scalar tensor by predicates or parameters, by name.
   std::map<std::string, Array> gradient(int loss, const std::vector<std::string>& by);
+  /// The same by each fact of a relation, which stays a list where it is one.
+  Answers gradient_by_facts(int loss, const std::string& relation);
 
  private:
   /// Solves the recursive components that these predicates need.
   void prepare(const std::vector<int>& wanted);
   void solve_fixpoint(int component);
   Tracer tracer();
+  /// The relation or tensor that is called so, if it is given and not derived.
+  int given(const std::string& name) const;
+  /// By these predicates, each an array as the tracer has it: of a list's tuples, or of all cells.
+  std::vector<Array> gradients_by(int loss, const std::vector<int>& asked);
   Step adjoint_step(int loss, const std::vector<int>& members, const std::vector<int>& asked,
                     const std::vector<Spec>& specs);
   const std::shared_ptr<const Lists>& lists();
