@@ -505,6 +505,8 @@ def main():
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
     os.environ["WINDROW_THREADS"] = "2"
+    for number in (signal.SIGINT, signal.SIGHUP):  # a background job of a shell may ignore them, and so would the program
+        signal.signal(number, signal.SIG_DFL)
     failed = 0
     shared = tempfile.TemporaryDirectory(prefix="windrow-attack-")
     for function in ATTACKS:

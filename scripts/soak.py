@@ -99,6 +99,7 @@ class Training(threading.Thread):
 def main():
     program = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build/windrow")
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 300
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a background job of a shell may ignore it, and so would the program
     with tempfile.TemporaryDirectory(prefix="windrow-soak-") as folder, tempfile.TemporaryDirectory() as kept:
         world = World(program, folder, kept)
         world.digits()

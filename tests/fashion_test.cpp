@@ -275,6 +275,7 @@ pid_t start(const std::vector<std::string>& arguments, int& output) {
   if (pipe(ends) != 0) return -1;
   const pid_t child = fork();
   if (child == 0) {
+    std::signal(SIGINT, SIG_DFL);  // where the tests are a background job of a shell, it is ignored
     dup2(ends[1], STDOUT_FILENO);
     close(ends[0]);
     std::vector<char*> list{const_cast<char*>(WINDROW_PROGRAM)};                   // NOLINT
