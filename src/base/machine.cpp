@@ -223,6 +223,7 @@ std::string contradiction(const Machine& m) {
 }
 
 Machine without_contradictions(Machine m) {
+  for (const Rate& f : kRates) m.*f.value = std::clamp(m.*f.value, f.least, f.most);
   if (m.l3 != 0) m.l3 = std::max(m.l3, m.l2);
   m.gbs_l3 = std::max(m.gbs_l3, m.gbs_memory);
   m.gbs_l2 = std::max({m.gbs_l2, m.gbs_l3, m.gbs_cross});
