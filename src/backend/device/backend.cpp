@@ -58,7 +58,7 @@ Machine machine_of(const Facts& facts, const Machine& host) {
   // What a data sheet says of a unit: 128 operations a cycle, and a share of a memory that all units have together.
   const double clock = std::max(facts.clock_mhz, 500) / 1e3;
   constexpr int kMostLanes = 256;
-  m.cores = std::clamp(2 * facts.units, 1, kMostLanes);
+  m.cores = std::clamp(Form::kGroupsOfAUnit * facts.units, 1, kMostLanes);
   m.l1d = static_cast<std::int64_t>(std::max<std::size_t>(facts.local_bytes, 16 << 10));
   m.l2 = m.l1d;
   m.l3 = 4 << 20;

@@ -137,6 +137,7 @@ void write_tile(Writer& w, const Contraction& job, const TileOf& t) {
     if (job.counts_factors()) w.line(type, ' ', o, " = ", vector_of(dtype, t.width, literal(dtype, 1)), ';');
     if (job.has_own()) w.line("const ", type, " own", r, '_', c, " = ", loaded(kOwn, t.rows[r], t.columns[c]), ';');
   });
+  if (!w.form().vectors()) w.line("WR_FOURFOLD");
   w.open("for (int d = 0; d < ", t.operands[kPanel].shape[1], "; ++d)");
   for (std::size_t c = 0; c < t.columns.size(); ++c)
     w.line("const ", type, " b", c, " = ", loaded(kPanel, "d", t.columns[c]), ';');

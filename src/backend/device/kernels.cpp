@@ -24,14 +24,15 @@ void expect_small(const View& v) {
 
 int Kernels::add(const std::vector<View>& operands, const std::string& body) {
   Function f;
-  for (std::size_t k = 0; k < operands.size(); ++k) {
-    expect_small(operands[k]);
-    wide_ |= operands[k].dtype == DType::f64;
-    f.types.push_back(pointer_type(form_, operands[k]));
-    f.parameters += cat(f.types.back(), " p", k, ", ");
+  std::string key;
+  for (const View& v : operands) {
+    expect_small(v);
+    wide_ |= v.dtype == DType::f64;
+    f.types.push_back(pointer_type(form_, v));
+    key += f.types.back();
   }
   f.body = body;
-  const auto [it, fresh] = known_.try_emplace(f.parameters + f.body, static_cast<int>(functions_.size()));
+  const auto [it, fresh] = known_.try_emplace(key + body, static_cast<int>(functions_.size()));
   if (fresh) functions_.push_back(std::move(f));
   return it->second;
 }

@@ -20,8 +20,8 @@ struct NotKnown : Error {
 
 /// A function as a program's calls know it by number; equal ones are one.
 struct Function {
-  std::string parameters, body;
-  std::vector<std::string> types;  // of the pointers it takes: "GLOBAL float*"
+  std::vector<std::string> types;  // of its pointers p0, p1, ...: "WR_GLOBAL float*"
+  std::string body;
 };
 
 class Kernels final : public lower::Kernels {

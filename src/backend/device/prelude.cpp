@@ -7,6 +7,11 @@ constexpr const char* kOpenCl = R"text(#pragma OPENCL FP_CONTRACT OFF
 #define WR_GLOBAL __global
 #define WR_LOCAL __local
 #define WR_FUNCTION static
+#define WR_STAGES static
+#define WR_ROLLED
+#define WR_FOURFOLD
+#define WR_IN_GLOBAL(p)
+#define WR_IN_LOCAL(p)
 #define WR_KERNEL __kernel __attribute__((reqd_work_group_size(WR_ITEMS, 1, 1))) void
 #define WR_EACH_ITEM
 #define WR_F32_NAN NAN
@@ -27,13 +32,21 @@ constexpr const char* kOpenCl = R"text(#pragma OPENCL FP_CONTRACT OFF
 #endif
 )text";
 
+// Ops are functions that are called: a kernel has dozens of them, and made one, their values stand in each other's way
+// (registers are spilled) and compiling takes minutes. Each has its barriers, beside which a call is little. Without
+// the number of groups of a unit, a compiler spills registers so that more groups fit than are ever launched.
 constexpr const char* kCuda = R"text(typedef unsigned char uchar;
 typedef unsigned int uint;
 typedef unsigned long ulong;
 #define WR_GLOBAL
 #define WR_LOCAL
 #define WR_FUNCTION static __device__ __forceinline__
-#define WR_KERNEL extern "C" __global__ void __launch_bounds__(WR_ITEMS)
+#define WR_STAGES static __device__ __noinline__
+#define WR_ROLLED _Pragma("unroll 1")
+#define WR_FOURFOLD _Pragma("unroll 4")
+#define WR_IN_GLOBAL(p) __builtin_assume(__isGlobal(p));
+#define WR_IN_LOCAL(p) __builtin_assume(__isShared(p));
+#define WR_KERNEL extern "C" __global__ void __launch_bounds__(WR_ITEMS, WR_GROUPS)
 #define WR_EACH_ITEM
 #define WR_F32_NAN __int_as_float(0x7fffffff)
 #define WR_F32_INFINITY __int_as_float(0x7f800000)
@@ -58,6 +71,11 @@ using std::fma;
 #define WR_GLOBAL
 #define WR_LOCAL
 #define WR_FUNCTION static
+#define WR_STAGES static
+#define WR_ROLLED
+#define WR_FOURFOLD
+#define WR_IN_GLOBAL(p)
+#define WR_IN_LOCAL(p)
 #define WR_EACH_ITEM for (int item = WR_ITEMS - 1; item >= 0; --item)
 #define WR_F32_NAN __builtin_nanf("")
 #define WR_F32_INFINITY __builtin_inff()
@@ -236,7 +254,8 @@ const char* names_of(Dialect dialect) {
 std::string prelude(const Form& form, bool wide) {
   std::string text;
   if (wide && form.dialect == Dialect::opencl) text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";
-  text += cat("#define WR_ITEMS ", form.items, "\n", names_of(form.dialect), kFunctions);
+  text += cat("#define WR_ITEMS ", form.items, "\n#define WR_GROUPS ", int{Form::kGroupsOfAUnit}, "\n",
+              names_of(form.dialect), kFunctions);
   if (wide) text += kWideFunctions;
   return text;
 }

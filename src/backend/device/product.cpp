@@ -88,8 +88,10 @@ class Tiles {
     return pointer + moved(outer_, 'o', stride);
   }
   void open_inner() {
-    for (std::size_t i = 0; i < p_.inner.size(); ++i)
+    for (std::size_t i = 0; i < p_.inner.size(); ++i) {
+      if (!w_.form().vectors()) w_.line("WR_ROLLED");
       w_.open("for (int q", i, " = 0; q", i, " < ", p_.inner[i].size, "; ++q", i, ")");
+    }
   }
   void close_inner() {
     for (std::size_t i = 0; i < p_.inner.size(); ++i) w_.close();
@@ -335,6 +337,7 @@ class Tiles {
       for (std::int64_t i = 0; i < tm; ++i)
         for (std::int64_t j = 0; j < tn; ++j) w_.line(type(), " c", i, '_', j, " = ", zero(), ';');
       open_inner();
+      w_.line("WR_FOURFOLD");
       w_.open("for (int k = 0; k < ", k_.size, "; ++k)");
       for (std::int64_t i = 0; i < tm; ++i)
         w_.line("const ", type(), " x", i, " = a[m", i, " * ", m_.a, " + k * ", k_.a, inner_a(), "];");

@@ -58,11 +58,23 @@ class SourceWriter {
     s_.bytes[kArena] = program_.arena_bytes;
   }
 
+  /// A function takes each operand as a piece of memory and how far it stands from its beginning: a kernel that made
+  /// the pointers would hold those of all its calls in registers at once.
   void write_functions() {
     const auto& functions = kernels_.functions();
-    for (std::size_t i = 0; i < functions.size(); ++i)
-      s_.text += cat("\nWR_FUNCTION void f", i, '(', functions[i].parameters,
-                     "WR_GLOBAL const int* tables, const long row0, const int item) {\n", functions[i].body, "}\n");
+    for (std::size_t i = 0; i < functions.size(); ++i) {
+      std::string parameters, pointers;
+      for (std::size_t k = 0; k < functions[i].types.size(); ++k) {
+        const std::string& type = functions[i].types[k];
+        const bool near = type.starts_with("WR_LOCAL");
+        parameters += cat(near ? "WR_LOCAL" : "WR_GLOBAL", " char* b", k, ", const long o", k, ", ");
+        pointers += cat("  ", near ? "WR_IN_LOCAL" : "WR_IN_GLOBAL", "(b", k, ") ", type, " p", k, " = (", type, ")(b",
+                        k, " + o", k, ");\n");
+      }
+      s_.text +=
+          cat("\nWR_STAGES void f", i, '(', parameters,
+              "WR_GLOBAL const int* tables, const long row0, const int item) {\n", pointers, functions[i].body, "}\n");
+    }
   }
 
   int slot_of(int base) const {
@@ -79,13 +91,14 @@ class SourceWriter {
     }
   }
 
+  /// The piece of memory, and how far from its beginning.
   std::string pointer(const lower::Operand& o) const {
     const std::int64_t offset =
         o.offset + (o.base >= lower::kFirstLeaf ? static_cast<std::int64_t>(s_.homes[o.base].offset) : 0);
     std::string text = o.base == lower::kScratch   ? "scratch"
                        : o.base == lower::kPartial ? "partial"
                                                    : cat('m', slot_of(o.base));
-    if (offset) text += cat(" + ", offset);
+    text += cat(", ", offset);
     if (o.advance) text += cat(" + row0 * ", o.advance);
     if (o.inner) text += cat(" + inner * ", o.inner);
     if (o.step) text += cat(" + turn * ", o.step);
@@ -93,9 +106,8 @@ class SourceWriter {
   }
 
   std::string call_text(const lower::Call& call, const lower::Operand* operands) const {
-    const Function& f = kernels_.functions()[call.kernel];
     std::string text = cat('f', call.kernel, '(');
-    for (int k = 0; k < call.operands; ++k) text += cat('(', f.types[k], ")(", pointer(operands[k]), "), ");
+    for (int k = 0; k < call.operands; ++k) text += cat(pointer(operands[k]), ", ");
     return text + "tables, row0, item);";
   }
 

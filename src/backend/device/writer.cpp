@@ -23,6 +23,7 @@ void Writer::each(const std::vector<Axis>& axes, const Body& body, bool light) {
   for (const Axis& axis : axes) count *= axis.size;
   const std::string at = cat("at", stages_++);
   line("WR_EACH_ITEM");
+  if (!light) line("WR_ROLLED");
   open("for (int ", at, " = item; ", at, " < ", count, "; ", at, " += ", form_.items, ")");
   std::int64_t inner = count;
   for (std::size_t i = 0; i < axes.size(); ++i) {

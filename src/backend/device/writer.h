@@ -21,6 +21,9 @@ struct Form {
   int items = 1;                // of a work-group
   std::size_t local_bytes = 0;  // for scratch; 0: scratch stands in global memory
 
+  /// Groups that share a unit of a GPU: the planner has so many lanes a unit, and registers are shared out by it.
+  static constexpr int kGroupsOfAUnit = 2;
+
   bool vectors() const { return items == 1; }
   /// Elements of a vector in the form for CPUs.
   static int lanes(DType dtype) { return dtype == DType::f64 ? 8 : 16; }

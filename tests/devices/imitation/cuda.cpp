@@ -36,7 +36,9 @@ const char* kShim = R"shim(
 #define __device__
 #define __forceinline__ inline
 #define __global__
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
+#define __noinline__
+#define __builtin_assume(condition)
 #define __shared__ static
 struct wr_index { int x; };
 static thread_local wr_index threadIdx, blockIdx;
