@@ -30,6 +30,8 @@ Machine machine_of(const Sheet& sheet) {
   facts.name = sheet.name;
   facts.units = sheet.units;
   facts.clock_mhz = sheet.clock_mhz;
+  facts.lanes = 128;
+  facts.f64_times = 64;
   facts.most_items = 1024;
   facts.local_bytes = 48 << 10;
   Machine m = device::machine_of(facts, cpu::machine());

@@ -80,6 +80,7 @@ std::vector<device::Facts> throws() { throw Error("no platform here"); }
 std::vector<device::Facts> finds() {
   device::Facts facts = test::host_facts(true);
   facts.name = "a name\nwith lines";
+  facts.lanes = 96, facts.f64_times = 24;
   return {facts, test::host_facts(false)};
 }
 
@@ -91,7 +92,43 @@ TEST(DeviceProbe, WhatABrokenDriverDoesStaysInTheChild) {
   ASSERT_EQ(found.devices.size(), 2u) << found.reason;
   EXPECT_EQ(found.devices[0].name, "a name with lines");
   EXPECT_EQ(found.devices[1].most_items, test::host_facts(false).most_items);
+  EXPECT_EQ(found.devices[0].lanes, 96);
+  EXPECT_EQ(found.devices[0].f64_times, 24);
   EXPECT_TRUE(found.devices[0].cpu && !found.devices[1].cpu);
+}
+
+// ---- a device as a machine ----
+
+TEST(DeviceMachine, HasTheLanesThatItsVendorSays) {
+  const Machine host = machine_named("desktop");
+  const auto of = [&](const device::Attributes& said, int units) {
+    device::Facts facts;
+    facts.units = units;
+    facts.clock_mhz = 1000;
+    facts.local_bytes = 48 << 10;
+    device::tell_units(facts, said);
+    return device::machine_of(facts, host);
+  };
+  const auto all_f32 = [](const Machine& m) { return m.gflops_f32 * static_cast<double>(m.cores); };
+  const auto f64_times = [](const Machine& m) { return m.gflops_f32 / m.gflops_f64; };
+  // Data sheets at 1 GHz, 2 operations an fma. T4: 40 units of 64, f64 1/32; A100: 108 of 64, 1/2; 4090: 128 of 128,
+  // 1/64; H100 has more units than lanes of a plan.
+  EXPECT_DOUBLE_EQ(all_f32(of({.major = 7, .minor = 5}, 40)), 2.0 * 40 * 64);
+  EXPECT_DOUBLE_EQ(f64_times(of({.major = 7, .minor = 5}, 40)), 32);
+  EXPECT_DOUBLE_EQ(all_f32(of({.major = 8, .minor = 0}, 108)), 2.0 * 108 * 64);
+  EXPECT_DOUBLE_EQ(f64_times(of({.major = 8, .minor = 0}, 108)), 2);
+  EXPECT_DOUBLE_EQ(all_f32(of({.major = 8, .minor = 9}, 128)), 2.0 * 128 * 128);
+  EXPECT_DOUBLE_EQ(f64_times(of({.major = 8, .minor = 9}, 128)), 64);
+  EXPECT_DOUBLE_EQ(f64_times(of({.major = 9, .minor = 0}, 132)), 2);
+  EXPECT_DOUBLE_EQ(f64_times(of({.major = 12, .minor = 0}, 170)), 64);
+  // A Radeon VII: 60 units of 4 x 16; an Arc A770: 8 slices of 4 sub-slices of 16 units, which the driver calls 512.
+  EXPECT_DOUBLE_EQ(all_f32(of({.simds = 4, .simd_width = 16}, 60)), 2.0 * 60 * 64);
+  const Machine arc = of({.slices = 8, .sub_slices = 4, .eus = 16}, 512);
+  EXPECT_EQ(arc.cores, 64);
+  EXPECT_DOUBLE_EQ(all_f32(arc), 2.0 * 4096);
+  // Nobody says, or something that nobody knows.
+  EXPECT_DOUBLE_EQ(all_f32(of({}, 10)), 2.0 * 10 * 64);
+  EXPECT_EQ(of({.major = 2, .minor = 1}, 10), of({}, 10));
 }
 
 // ---- the cache ----

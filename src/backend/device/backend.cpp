@@ -55,7 +55,11 @@ Machine machine_of(const Facts& facts, const Machine& host) {
     m.cores = std::max(1, facts.units);
     return m;
   }
-  // What a data sheet says of a unit: 128 operations a cycle, and a share of a memory that all units have together.
+  // Of a group, one of those that share a unit: an operation a lane (and two where it is fma), and a share of a memory
+  // that all units have together. Where nobody says what a unit has: as little as most GPUs.
+  constexpr int kLanes = 64, kF64Times = 16;
+  const int lanes = facts.lanes > 0 ? facts.lanes : kLanes,
+            f64_times = facts.f64_times > 0 ? facts.f64_times : kF64Times;
   const double clock = std::max(facts.clock_mhz, 500) / 1e3;
   constexpr int kMostLanes = 256;
   m.cores = std::clamp(Form::kGroupsOfAUnit * facts.units, 1, kMostLanes);
@@ -63,8 +67,8 @@ Machine machine_of(const Facts& facts, const Machine& host) {
   m.l2 = m.l1d;
   m.l3 = 4 << 20;
   m.line = 128;
-  m.gflops_f32 = 128 * clock;
-  m.gflops_f64 = m.gflops_f32 / 2;
+  m.gflops_f32 = 2.0 * lanes / Form::kGroupsOfAUnit * clock;
+  m.gflops_f64 = m.gflops_f32 / f64_times;
   m.product_ramp = 16;
   m.gbs_l1 = 64 * clock;
   m.gbs_l2 = m.gbs_l1;

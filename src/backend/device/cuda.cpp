@@ -140,6 +140,7 @@ Facts facts_of(cuda::DeviceId id, int index) {
   f.f64 = true;
   f.unified = attribute(id, cuda::kIntegrated) != 0;
   f.exact_division = true;
+  tell_units(f, {.major = attribute(id, cuda::kMajor), .minor = attribute(id, cuda::kMinor)});
   return f;
 }
 

@@ -16,8 +16,10 @@ struct Facts {
   std::string platform;  // "Portable Computing Language"
   std::string name, vendor, driver, version;
   int index = 0;  // among the devices of its API
-  int units = 1;  // compute units
+  int units = 1;  // compute units: what a work-group runs on
   int clock_mhz = 0;
+  int lanes = 0;                                                  // of f32 a unit has; 0: nobody says
+  int f64_times = 0;                                              // as long as f32 takes f64; 0: nobody says
   int most_items = 1;                                             // of a work-group
   std::size_t local_bytes = 0, global_bytes = 0, most_bytes = 0;  // most: of one piece
   std::size_t argument_bytes = 1024;                              // of a kernel

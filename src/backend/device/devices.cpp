@@ -31,7 +31,7 @@ std::string to_line(const Facts& f) {
         static_cast<std::uint64_t>(f.clock_mhz), static_cast<std::uint64_t>(f.most_items), std::uint64_t{f.local_bytes},
         std::uint64_t{f.global_bytes}, std::uint64_t{f.most_bytes}, std::uint64_t{f.argument_bytes},
         std::uint64_t{f.f64}, std::uint64_t{f.unified}, std::uint64_t{f.cpu}, std::uint64_t{f.own_local},
-        std::uint64_t{f.exact_division}})
+        std::uint64_t{f.exact_division}, static_cast<std::uint64_t>(f.lanes), static_cast<std::uint64_t>(f.f64_times)})
     put(text, std::to_string(number));
   return text + kEnd;
 }
@@ -44,7 +44,7 @@ bool from_line(const std::string& line, Facts& f) {
     fields.push_back(line.substr(at, end - at));
     at = end + 1;
   }
-  constexpr std::size_t kTexts = 6, kNumbers = 13;
+  constexpr std::size_t kTexts = 6, kNumbers = 15;
   if (fields.size() != kTexts + kNumbers) return false;
   std::uint64_t n[kNumbers] = {};
   for (std::size_t i = 0; i < kNumbers; ++i) {
@@ -58,6 +58,7 @@ bool from_line(const std::string& line, Facts& f) {
   f.most_items = static_cast<int>(n[3]);
   f.local_bytes = n[4], f.global_bytes = n[5], f.most_bytes = n[6], f.argument_bytes = n[7];
   f.f64 = n[8], f.unified = n[9], f.cpu = n[10], f.own_local = n[11], f.exact_division = n[12];
+  f.lanes = static_cast<int>(n[13]), f.f64_times = static_cast<int>(n[14]);
   return true;
 }
 
@@ -133,6 +134,34 @@ Listed in_a_child(const char* api, std::vector<Facts> (*list)(), double most_sec
                    : WIFSIGNALED(status) ? cat("crashed (signal ", WTERMSIG(status), "): a driver is broken")
                                          : "failed");
   return listed;
+}
+
+namespace {
+
+/// From NVIDIA's programming guide: results of f32 and of f64 a cycle of a multiprocessor, from a capability on.
+struct Capability {
+  int from, f32, f64;
+};
+constexpr Capability kCapabilities[] = {{120, 128, 2}, {100, 128, 64}, {90, 128, 64}, {86, 128, 2}, {80, 64, 32},
+                                        {75, 64, 2},   {70, 64, 32},   {61, 128, 4},  {60, 64, 32}, {50, 128, 4}};
+
+}  // namespace
+
+void tell_units(Facts& facts, const Attributes& said) {
+  if (said.major > 0) {
+    const auto* const known = std::find_if(std::begin(kCapabilities), std::end(kCapabilities),
+                                           [&](const Capability& c) { return 10 * said.major + said.minor >= c.from; });
+    if (known == std::end(kCapabilities)) return;
+    facts.lanes = known->f32;
+    facts.f64_times = known->f32 / known->f64;
+  } else if (said.simds > 0 && said.simd_width > 0) {
+    facts.lanes = said.simds * said.simd_width;
+  } else if (said.slices > 0 && said.sub_slices > 0 && said.eus > 0) {
+    // The driver calls an execution unit of 8 lanes a compute unit; a group runs on all of a sub-slice.
+    constexpr int kLanesOfAnEu = 8;
+    facts.units = said.slices * said.sub_slices;
+    facts.lanes = said.eus * kLanesOfAnEu;
+  }
 }
 
 Listed list_opencl() { return in_a_child("OpenCL", opencl_devices); }

@@ -30,6 +30,15 @@ Listed list_cuda();
 
 // ---- for the two above ----
 
+/// What extensions of vendors say of a device's units; 0 where they say nothing.
+struct Attributes {
+  int major = 0, minor = 0;                 // NVIDIA: compute capability
+  int simds = 0, simd_width = 0;            // AMD: of a unit
+  int slices = 0, sub_slices = 0, eus = 0;  // Intel: of the device, a slice, a sub-slice
+};
+/// Sets the lanes of a unit, and what a unit is where the driver calls something smaller so.
+void tell_units(Facts& facts, const Attributes& said);
+
 /// In this process; throws Error.
 std::vector<Facts> opencl_devices();
 std::vector<Facts> cuda_devices();

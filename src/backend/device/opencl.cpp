@@ -110,6 +110,21 @@ std::vector<Known> all_devices() {
   return list;
 }
 
+Attributes attributes_of(cl::DeviceId id) {
+  const std::string extensions = text(id, cl::kExtensions);
+  const auto said = [&](const char* vendor, cl::Uint what) {
+    const bool known = extensions.find(cat("cl_", vendor, "_device_attribute_query")) != std::string::npos;
+    return known ? static_cast<int>(number<cl::Uint>(id, what)) : 0;
+  };
+  return {.major = said("nv", cl::kMajor),
+          .minor = said("nv", cl::kMinor),
+          .simds = said("amd", cl::kSimds),
+          .simd_width = said("amd", cl::kSimdWidth),
+          .slices = said("intel", cl::kSlices),
+          .sub_slices = said("intel", cl::kSubSlices),
+          .eus = said("intel", cl::kEus)};
+}
+
 Facts facts_of(const Known& known, int index) {
   const cl::DeviceId id = known.device;
   Facts f;
@@ -136,6 +151,7 @@ Facts facts_of(const Known& known, int index) {
   f.cpu = (number<cl::Flags>(id, cl::kDeviceType) & cl::kCpu) != 0;
   f.own_local = number<cl::Uint>(id, cl::kLocalType) == cl::kLocalIsNear;
   f.exact_division = (number<cl::Flags>(id, cl::kSingleConfig) & cl::kExactDivision) != 0;
+  tell_units(f, attributes_of(id));
   return f;
 }
 
