@@ -77,9 +77,7 @@ TEST_P(NvccSteps, CompileForEveryGeneration) {
   expect_good_kernels(plan::schedule(*prepared.step.inside().graph, options));
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, NvccSteps,
-                         testing::Values("mlp_step_b64", "dqn_step_b64", "cnn_step_b64", "logic_ca_checkerboard_update",
-                                         "lstm_step_b32", "transformer_step_b16", "matmul1000_f32"),
+INSTANTIATE_TEST_SUITE_P(Of, NvccSteps, testing::Values("mlp_step_b64", "dqn_step_b64", "cnn_step_b64"),
                          [](const auto& p) { return std::string(p.param); });
 
 }  // namespace

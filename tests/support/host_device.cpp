@@ -23,6 +23,16 @@ const char* compiler() {
   return given && *given ? given : "c++";
 }
 
+/// Generated code is looked at as the tests themselves are.
+constexpr const char* kSanitizers =
+#if defined(__SANITIZE_ADDRESS__)
+    "-fsanitize=address,undefined -fno-sanitize-recover=all ";
+#elif defined(__SANITIZE_THREAD__)
+    "-fsanitize=thread ";
+#else
+    "";
+#endif
+
 struct HostMemory final : Memory {
   explicit HostMemory(std::size_t bytes) : data(bytes / 64 + 1) {}
   struct alignas(64) Line {
@@ -70,7 +80,7 @@ class HostDevice final : public Device {
         testing::TempDir() + "windrow_device_" + std::to_string(getpid()) + "_" + std::to_string(count_++);
     std::ofstream(base + ".cpp") << source.text;
     const std::string command = std::string(compiler()) + " -std=c++17 -w -ffp-contract=off -fPIC -shared " +
-                                log_->flags + " -o " + base + ".so " + base + ".cpp 2> " + base + ".log";
+                                kSanitizers + log_->flags + " -o " + base + ".so " + base + ".cpp 2> " + base + ".log";
     const bool built = std::system(command.c_str()) == 0;  // NOLINT(concurrency-mt-unsafe)
     std::ifstream said(base + ".log");
     std::stringstream message;
