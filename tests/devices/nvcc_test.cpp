@@ -77,7 +77,10 @@ TEST_P(NvccSteps, CompileForEveryGeneration) {
   expect_good_kernels(plan::schedule(*prepared.step.inside().graph, options));
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, NvccSteps, testing::Values("mlp_step_b64", "dqn_step_b64", "cnn_step_b64"),
+INSTANTIATE_TEST_SUITE_P(Of, NvccSteps,
+                         testing::Values("mlp_step_b64", "dqn_step_b64", "cnn_step_b64",
+                                         "logic_ca_checkerboard_update_16_s2_b2", "lstm_step_b32",
+                                         "transformer_step_b16", "matmul1000_f32"),
                          [](const auto& p) { return std::string(p.param); });
 
 }  // namespace
