@@ -12,7 +12,7 @@ wanted="$*, Python $version"
 if [ -f "$folder/wanted" ] && [ "$(sed 's/.*Python //' "$folder/wanted")" != "$version" ]; then
   rm -rf "$folder" # one of another Python: what is compiled for it would not be for this one
 fi
-[ -x "$folder/bin/python" ] || "$python" -m venv "$folder"
+[ -x "$folder/bin/pip" ] || "$python" -m venv --clear "$folder" # pip comes last: without it this was interrupted
 echo "python-env: installing $* into $folder"
 "$folder/bin/python" -m pip install -q --disable-pip-version-check "$@" ||
   { echo "python-env: pip could not install $* (no network?); 'make test PYTHON_TESTS=no' goes without" >&2; exit 1; }

@@ -257,6 +257,20 @@ def test_arguments_that_fit_nowhere_are_named():
         wr.torch.compile(lambda x, y: x)(torch.ones(2), np.ones(2))
 
 
+def test_labels_out_of_range_are_torchs_error_and_named_where_everything_is_checked(monkeypatch):
+    model = nn.Linear(4, 3)
+    x, y = torch.randn(8, 4), torch.zeros(8, dtype=torch.long)
+    make = lambda: wr.torch.compile_step(model, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1))  # noqa: E731
+    before = model.weight.clone()
+    with pytest.raises(IndexError, match="out of bounds"):
+        make()(x, y + 3)
+    monkeypatch.setenv("WINDROW_CHECK", "1")
+    step = make()
+    with pytest.raises(wr.Error, match=r"test_torch.py:\d+: .*gives nan in row 5"):
+        step(x, torch.where(torch.arange(8) == 5, 3, y))
+    assert torch.equal(model.weight, before)
+
+
 def test_many_numbers_are_warned_of():
     scale = wr.torch.compile(lambda x, k: x * k)
     with pytest.warns(UserWarning, match=r"torch.tensor\(value\)"):
