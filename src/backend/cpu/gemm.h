@@ -63,8 +63,8 @@ struct Gemm {
 Gemm make_gemm(const GemmShape& shape, Target target, const Machine& machine);
 
 /// The same for so many products with one B, each of which needs begin() once before: B may be packed then and kept in
-/// scratch. Products of a different number of rows, all made so, may use what one of them began with if their kernel
-/// has the same name.
+/// scratch. Products of a different number of rows, all made so, may use what one of them began with if they have the
+/// same `prepare`.
 Gemm make_repeated_gemm(const GemmShape& shape, std::int64_t times, Target target, const Machine& machine);
 
 /// One kernel by name, for tests and benchmarks. Throws Error if it cannot serve the shape on the target.
