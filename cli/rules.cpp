@@ -52,13 +52,7 @@ rules::Program opened_to_run(const Options& o) {
 
 rules::SolveOptions solve_options(const Options& o) {
   rules::SolveOptions options;
-  if (!o.semantics.empty()) {
-    options.semantics = rules::semantics_called(o.semantics);
-    if (!options.semantics)
-      throw Error(
-          fmt::format("--semantics '{}': expected boolean, product, godel, lukasiewicz, sum, maxprod, minplus or ltn",
-                      o.semantics));
-  }
+  if (!o.semantics.empty()) options.semantics = semantics_called("--semantics", o.semantics);
   options.most_iterations = o.iterations;
   options.tolerance = o.tolerance;
   options.memory = static_cast<std::size_t>(o.memory_mb) << 20;
@@ -157,6 +151,10 @@ int run(const Options& o) {
   for (const std::string& each : o.write) outputs.push_back({"--write", name_and_file("--write", each).second});
   try_outputs(outputs);
   const rules::Program program = opened_to_run(o);
+  for (const std::string& each : o.write) {
+    const auto [name, path] = name_and_file("--write", each);
+    check_write(program, "--write", name, path);
+  }
   const rules::SolveOptions options = solve_options(o);
   rules::SolveFacts facts;
   const std::vector<rules::Answers> all = program.run(options, o.profile ? &facts : nullptr);
@@ -251,7 +249,7 @@ Command command(Command rules, const std::string& name, const std::string& what,
            "In place of the program's own: boolean, product, godel, lukasiewicz, sum, maxprod, minplus, ltn")
       .type("NAME");
   c.option("--iterations", o->iterations, "The most iterations of a fixpoint").range(1, 1000000000).type("N");
-  c.option("--tolerance", o->tolerance, "The change at which a fixpoint is reached").type("X");
+  c.option("--tolerance", o->tolerance, "The change at which a fixpoint is reached").range(0, 1e300).type("X");
   c.option("--restore", o->restore, "Begin with what was learned before").type("FILE");
   c.option("--memory", o->memory_mb, "A program that needs more is refused")
       .range(1, 1 << 20)

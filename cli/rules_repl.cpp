@@ -1,6 +1,7 @@
 #include "cli/rules_repl.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -20,10 +21,28 @@ std::pair<std::string, std::string> name_and_file(const std::string& option, con
   return {text.substr(0, sign), text.substr(sign + 1)};
 }
 
+rules::Semantics semantics_called(const std::string& option, const std::string& name) {
+  const auto found = rules::semantics_called(name);
+  if (!found)
+    throw Error(fmt::format("{} '{}': expected boolean, product, godel, lukasiewicz, sum, maxprod, minplus or ltn",
+                            option, name));
+  return *found;
+}
+
 std::string text_of(const rules::Answers& answers, const std::string& format) {
   if (format == "tsv") return rules::to_tsv(answers);
   if (format == "json") return rules::to_json(answers);
   return rules::to_table(answers);
+}
+
+void check_write(const rules::Program& program, const std::string& option, const std::string& name,
+                 const std::string& path) {
+  const std::vector<std::string> names = program.names();
+  if (std::find(names.begin(), names.end(), name) == names.end())
+    throw Error(fmt::format("{}: no relation or tensor is called '{}'; there are {}", option, name,
+                            names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+  if (!path.ends_with(".tsv") && !path.ends_with(".json") && !path.ends_with(".npy"))
+    throw Error(fmt::format("{} '{}': expected a file that ends in .tsv, .json or .npy", option, path));
 }
 
 void write_relation(const rules::Program& program, const std::string& name, const std::string& path,
@@ -161,13 +180,11 @@ class Repl {
       }
     } else if (name == ":write") {
       const auto [relation, path] = name_and_file(":write", rest);
+      check_write(program_, ":write", relation, path);
       write_relation(program_, relation, path, options_.solve);
       fmt::print("wrote {}\n", path);
     } else if (name == ":semantics") {
-      const auto found = rules::semantics_called(rest);
-      if (!found)
-        throw Error(fmt::format(":semantics '{}': there is none of that name; :help lists the commands", rest));
-      options_.solve.semantics = found;
+      options_.solve.semantics = semantics_called(":semantics", rest);
     } else if (name == ":format") {
       if (rest != "table" && rest != "tsv" && rest != "json")
         throw Error(fmt::format(":format '{}': expected table, tsv or json", rest));

@@ -6,8 +6,9 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)  # a static libwindrow can then go into 
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 string(REGEX REPLACE "-O[0-9]" "-O3" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
 
-target_compile_options(windrow_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow=compatible-local -Wnon-virtual-dtor
-                       -Woverloaded-virtual -Wcast-qual -Wvla -Wundef)
+target_compile_options(windrow_flags INTERFACE -Wall -Wextra -Wpedantic
+                       $<$<CXX_COMPILER_ID:GNU>:-Wshadow=compatible-local> -Wnon-virtual-dtor -Woverloaded-virtual
+                       -Wcast-qual -Wvla -Wundef)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC's -Warray-bounds and -Wmaybe-uninitialized misfire in inlined intrinsics and std::string at -O3.
   target_compile_options(windrow_flags INTERFACE -Wduplicated-cond -Wlogical-op -Wno-maybe-uninitialized

@@ -428,8 +428,8 @@ TEST(ArrayAccess, ErrorsNameTypeIndexAndSize) {
   EXPECT_ERROR(a.item<float>(), "item: [2,3] has 6 elements, not one");
   EXPECT_ERROR(a.size(2), "size: axis 2 is out of range for [2,3] (2 axes)");
   EXPECT_ERROR(a.copy_from(Array::zeros({2})), "copy_from: cannot broadcast [2] to [2,3]");
-  EXPECT_EQ(error_of([&] { a.item<float>(); }),
-            "array_test.cpp:" + std::to_string(__LINE__ - 1) + ": item: [2,3] has 6 elements, not one");
+  const std::string error = error_of([&] { a.item<float>(); });
+  EXPECT_EQ(error, "array_test.cpp:" + std::to_string(__LINE__ - 1) + ": item: [2,3] has 6 elements, not one");
 }
 
 TEST(ArrayAccess, AtFollowsStrides) {

@@ -106,6 +106,19 @@ TEST(AttentionOp, BlocksThatAreNotFullAndScoresFarApart) {
   }
 }
 
+/// The keys that a query sees end anywhere in a block, and so do the queries that see a key: at each of its units, with
+/// and without a rest, in one block and in several, also so many that blocks are larger.
+TEST(AttentionOp, CausalBlocksEndAnywhere) {
+  for (const cpu::Target target : cpu::available_targets()) {
+    const CompileOptions options{.lanes = 1, .simd = std::string(cpu::name_of(target))};
+    for (const int64_t t : {16, 31, 48, 64, 90, 128, 145}) check({1, t, t, 2, 8}, DType::f32, true, {}, options);
+    check({1, 40, 100, 1, 24}, DType::f32, true, {}, options, 60);
+    check({1, 100, 40, 1, 24}, DType::f32, true, {}, options, 7);
+    check({1, 100, 70, 1, 4}, DType::f64, true, {1, 1, 100, 70}, options, 50);
+  }
+  check({1, 300, 330, 1, 256}, DType::f64, true, {}, {.lanes = 1}, 20);
+}
+
 /// One sample, one head: strips are of queries, and what keys and values get is a total.
 TEST(AttentionOp, CutAlongQueries) {
   for (const bool causal : {false, true}) {

@@ -7,6 +7,7 @@
 #include "ops/interpret.h"
 #include "passes/passes.h"
 #include "support/graphs.h"
+#include "windrow/windrow.h"
 
 namespace wr {
 namespace {
@@ -64,6 +65,8 @@ TEST(Simplify, Sums) {
   EXPECT_SIMPLIFIED((-x) + y, "sub(y, x)");
   EXPECT_SIMPLIFIED(x - (-y), "add(x, y)");
   EXPECT_SIMPLIFIED(-(x - y), "sub(y, x)");
+  EXPECT_SIMPLIFIED(x + x, "mul(x, 2)");
+  EXPECT_SIMPLIFIED(x * 3 + x * 3, "mul(x, 6)");
   EXPECT_SIMPLIFIED(i + 0, "i");
   EXPECT_SIMPLIFIED(2 + x, "add(x, 2)");
   EXPECT_SIMPLIFIED((x + 1e9f) - 1e9f, "sub(add(x, 1e+09), 1e+09)");
@@ -200,6 +203,30 @@ TEST(Simplify, ViewsOfViews) {
   EXPECT_SIMPLIFIED(reshape(broadcast_to(r, {2, 3}), {6}), "reshape(broadcast(r)[2,3])[6]");
 }
 
+TEST(Simplify, RowsComeBeforeReshapes) {
+  EXPECT_SIMPLIFIED(softmax(reshape(relu(x), {2, 1, 3})), "reshape(softmax(relu(x)))[2,1,3]");
+  EXPECT_SIMPLIFIED(reshape(softmax(reshape(x, {2, 1, 3})), {2, 3}), "softmax(x)");
+  EXPECT_SIMPLIFIED(softmax(reshape(x, {3, 2})), "softmax(reshape(x)[3,2])");  // other rows
+  EXPECT_SIMPLIFIED(sum(reshape(relu(x), {6})), "reshape(reduce_sum(relu(x)){0,1})[]");
+  EXPECT_SIMPLIFIED(sum(reshape(relu(x), {6, 1}), 0), "reshape(reduce_sum(relu(x)){0,1})[1]");
+  EXPECT_SIMPLIFIED(sum(reshape(relu(x), {3, 2}), 0), "reshape(reduce_sum(reshape(relu(x))[3,2]){0})[2]");
+}
+
+TEST(Simplify, RowsBeforeReshapesComputeTheSame) {
+  const auto graph = test::trace({f32(2, 3, 4, 5), i32(2, 3, 4), f32(5), f32(5)}, [](const std::vector<Tensor>& in) {
+    const Tensor rows = reshape(tanh(in[0]), {24, 5}), groups = reshape(in[0] * in[0], {6, 4, 5});
+    const Tensor loss = loss::cross_entropy(rows, reshape(in[1], {24})) +
+                        sum(layer_norm(groups, in[2], in[3]) * groups) + mean(softmax(rows) * rows) +
+                        sum(reshape(log_softmax(groups), {2, 60}));
+    std::vector<Tensor> results{loss, softmax(reshape(in[0], {3, 2, 4, 5}))};
+    for (const Tensor& g : grad(loss, {in[0], in[2], in[3]})) results.push_back(g);
+    return results;
+  });
+  const auto simple = passes::simplify(*graph);
+  EXPECT_TRUE(test::same_results(*simple, *graph, 5)) << ir::print(*simple);
+  EXPECT_TRUE(test::same_results(*passes::optimise(*graph), *graph, 6));
+}
+
 TEST(Simplify, BroadcastsAreTakenIn) {
   EXPECT_SIMPLIFIED(x + broadcast_to(r, {2, 3}), "add(x, r)");
   EXPECT_SIMPLIFIED(exp(broadcast_to(r, {2, 3})), "broadcast(exp(r))[2,3]");
@@ -316,6 +343,9 @@ TEST(Contract, ProductsThatAreAdded) {
   EXPECT_CONTRACTED(square(x) + y, "muladd(x, x, y)");
   EXPECT_CONTRACTED(x - y * 2, "muladd(y, -2, x)");
   EXPECT_CONTRACTED(x * y - 3, "muladd(x, y, -3)");
+  EXPECT_CONTRACTED(y * (1 - square(x)), "tanh_grad(x, y)");
+  EXPECT_CONTRACTED(y * x * (1 - x), "sigmoid_grad(x, y)");
+  EXPECT_CONTRACTED(x * (1 - x) * y, "sigmoid_grad(x, y)");
   EXPECT_CONTRACTED(x - y * r, "sub(x, mul(y, r))");
   EXPECT_CONTRACTED(i * i + i, "add(mul(i, i), i)");
   EXPECT_CONTRACTED(r * r + x, "add(mul(r, r), x)");  // the product is smaller than the sum

@@ -6,6 +6,7 @@
 #include "base/machine.h"
 #include "step/inside.h"
 #include "temporary_files.h"
+#include "windrow/transformer.h"
 #include "windrow/windrow.h"
 
 namespace wr {
@@ -56,6 +57,45 @@ struct Recommender {
         i32(512), i32(512), f32(512));
   }
 };
+
+/// A loss over all positions of all samples as one list of rows does not end the strips of the samples.
+TEST_P(PlanFor, ALossOfRowsThatWereReshapedGoesAlongWithTheNet) {
+  const std::int64_t b = 8, t = 16, classes = 20;
+  const nn::Dense net(32, classes);
+  optim::Adam adam;
+  const auto step = compile(
+      options(2),
+      [&](Tensor x, Tensor y) {
+        const Tensor logits = reshape(net(x), {b * t, classes});
+        const Tensor loss = loss::cross_entropy(logits, reshape(y, {b * t}));
+        adam.minimize(loss, net.parameters());
+        return loss;
+      },
+      f32(b, t, 32), i32(b, t));
+  EXPECT_LE(step.facts().phases, 2) << step.describe();
+}
+
+/// Every product of a strip goes through its weights again, and through their gradients twice: a sample alone is too
+/// short for weights of this size, though its values would be nearer.
+TEST(PlanForZen3, StripsAreLongEnoughForTheirWeights) {
+  nn::Sequential net;
+  for (int layer = 0; layer < 4; ++layer) net.add(nn::TransformerEncoderLayer(192, 6));
+  optim::Adam adam;
+  CompileOptions options;
+  options.machine = "zen3";
+  options.lanes = 2;
+  const Step step = compile(
+      options,
+      [&](Tensor x, Tensor y) {
+        const Tensor loss = loss::mse(net(x), y);
+        adam.minimize(loss, net.parameters());
+        return loss;
+      },
+      f32(4, 128, 192), f32(4, 128, 192));
+  const plan::Region& first = step.inside().schedule.phases[0].regions[0];
+  EXPECT_EQ(first.extent, 4) << step.describe();
+  EXPECT_EQ(first.strip, 2) << step.describe();
+}
 
 TEST_P(PlanFor, TablesAreUpdatedByRowsNotByColumns) {
   Recommender model;

@@ -29,7 +29,8 @@ TEST(RulesBoolean, AncestorAndQueries) {
   EXPECT_FALSE(holds(kFamily, "Ancestor(Cid, Eve)"));
   EXPECT_EQ(ask(kFamily, "Ancestor(x, y)").size(), 9u);
   EXPECT_EQ(ask(kFamily, "Ancestor(Eve, y), not Parent(Bob, y)"), Rows({{"Ann"}, {"Bob"}}));
-  EXPECT_EQ(error_of([] { ask(kFamily, "Ancestor(Anna, y)"); }), "query: unknown constant Anna; did you mean Ann?");
+  EXPECT_EQ(error_of([] { ask(kFamily, "Ancestor(Anna, y)"); }),
+            "query:1:10: unknown constant Anna; did you mean Ann?");
 }
 
 TEST(RulesBoolean, ConstantsCount) {  // a system we know ignored them

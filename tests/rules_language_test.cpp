@@ -116,6 +116,7 @@ TEST(RulesLanguage, UnknownNames) {
   expect_refused("Q(x) :- Zebra(x).", "p.wr:1:9: unknown relation or tensor 'Zebra'");
   expect_refused("domain D = 3.\ntensor X[D] input.\nY[i] = sigmod(X[i]).",
                  "p.wr:3:8: unknown function 'sigmod'; did you mean 'sigmoid'?");
+  expect_refused("Edge(A, B).\n?- Egde(x, y).", "p.wr:2:4: unknown relation or tensor 'Egde'; did you mean 'Edge'?");
   expect_refused("domain D = 3.\ntensor Y[D].\nY[i] = sigmod(i).",
                  "p.wr:3:8: unknown relation, tensor or function 'sigmod'; did you mean 'sigmoid'?");
   expect_refused("domain Person = {Ann, Bob}.\nrel P(Person).\nP(Anna).",
@@ -151,6 +152,60 @@ TEST(RulesLanguage, NotesOnWhatIsProbablyAMistake) {
   Program program = Program::parse("domain V.\nrel E(V, V) input.\n?- E(A, y).", "p.wr");
   program.add("E", {{"A", "B"}});
   EXPECT_EQ(program.notes(), Notes{});
+}
+
+TEST(RulesLanguage, NotesOnDataThatNothingMentions) {
+  Program program = Program::parse("domain V.\nrel Edge(V, V) input.\n?- Edge(x, y).", "p.wr");
+  program.add("Edgee", {{"A", "B"}});
+  EXPECT_EQ(program.notes(), (std::vector<std::string>{
+                                 "p.wr:2:1: Edge is an input, and no data are given for it",
+                                 "p.wr: data are given for Edgee, which no statement mentions; did you mean Edge?"}));
+  EXPECT_EQ(program.query("Edgee(x, y)").rows.size(), 1U);
+}
+
+TEST(RulesLanguage, MistakesInQueriesHaveTheirOwnPlaces) {
+  const Program program = Program::parse("P(Ann, Bob).\n\n\nQ(x) :- P(x, y).\n", "p.wr");
+  const auto wrong = [&](const std::string& query) { return error_of([&] { program.query(query); }); };
+  EXPECT_EQ(wrong("R(x)"), "query:1:1: unknown relation or tensor 'R'");
+  EXPECT_EQ(wrong("P(x, y), Q(x, y)"), "query:1:10: Q has 1 arguments (line 4), 2 here");
+  EXPECT_EQ(wrong("P(x, y),\n  not Q(z)"),
+            "query:2:9: variable 'z' of a negated literal stands in no positive literal of the body");
+  EXPECT_EQ(wrong("P(Ann, y"), "query:1:9: expected ')' or ',', found the end of the text");
+  EXPECT_EQ(wrong(""), "query:1:1: expected a query, such as Ancestor(Ann, y), found the end of the text");
+  EXPECT_EQ(wrong("Q(x). Q(y)"), "query:1:7: expected ',', ';' or the end of the query, found 'Q'");
+  EXPECT_EQ(wrong("P(x, Bod)"), "query:1:6: unknown constant Bod; did you mean Bob?");
+  for (const char* query : {"Q(x)", "Q(x).", "?- Q(x).", "?- Q(x)", " Q(x)?"})
+    EXPECT_EQ(program.query(query).rows.size(), 1U) << query;
+}
+
+TEST(RulesLanguage, MistakesInDataNameTheirSource) {
+  const TemporaryFolder folder;
+  write_text(folder / "e.tsv", "0\t1\n1\t7\n");
+  Program program = Program::parse("domain N = 3.\nrel E(N, N) input.\ntensor W[N] input.\n?- E(0, y).", "p.wr");
+  EXPECT_EQ(error_of([&] { Program(program).load("E", folder / "e.tsv"); }),
+            (folder / "e.tsv") + ": row 2: unknown constant 7 in domain N, which is 0 to 2");
+  EXPECT_EQ(error_of([&] {
+              Program(program).set("W", Array::from<float>({1, 2, 3, 4}));
+            }),
+            "p.wr: index 1 of W has 4 elements in the array that is given, 3 were expected (domain N)");
+  SolveOptions options;
+  options.semantics = Semantics::product;
+  program.set("E", Array::from<float>({{0, 1, 0.5F}, {0, 0, 2}, {0, 0, 0}}));
+  EXPECT_EQ(
+      error_of([&] { program.run(options); }),
+      "p.wr: the array that is given for E has at (1, 2) a weight of 2; in product semantics weights are from 0 to 1");
+  options.semantics = Semantics::minplus;
+  EXPECT_EQ(program.run(options)[0].rows.size(), 3U);
+}
+
+TEST(RulesLanguage, ATableMayBeginWithAByteOrderMark) {
+  const TemporaryFolder folder;
+  write_text(folder / "e.csv",
+             "\xef\xbb\xbf"
+             "Ann,Bob\r\n");
+  Program program = Program::parse("domain V.\nrel E(V, V) input.\n", "p.wr");
+  program.load("E", folder / "e.csv");
+  EXPECT_EQ(to_tsv(program.query("E(x, y)")), "x\ty\nAnn\tBob\n");
 }
 
 TEST(RulesLanguage, DomainMismatch) {

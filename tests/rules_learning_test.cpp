@@ -89,5 +89,26 @@ TEST(RulesLearning, TracesIntoAStepOfOnesOwn) {
             "program: T is recursive: say how many iterations to trace");
 }
 
+TEST(RulesLearning, GradientsDoNotVanishInLtnWhereThoseOfProductDo) {
+  const Program program = [] {
+    Program p = Program::parse(
+        "domain D = 4.\nrel P(D) input.\nrel Q(D) input.\nAll() :- forall(x: P(x)).\nBoth() :- P(x), Q(x).\n"
+        "tensor L.\nL = All().\ntensor M.\nM = Both().\n");
+    p.set("P", Array::from<float>({0, 0, 0, 0}));
+    p.set("Q", Array::from<float>({0, 0, 0, 0}));
+    return p;
+  }();
+  for (const char* loss : {"L", "M"})
+    for (int i = 0; i < 4; ++i) {
+      SolveOptions options;
+      options.semantics = Semantics::product;
+      EXPECT_EQ(program.gradient(loss, {"P"}, options).at("P").at<double>({i}), 0) << loss;
+      options.semantics = Semantics::ltn;
+      const double found = program.gradient(loss, {"P"}, options).at("P").at<double>({i});
+      EXPECT_GT(found, 1e-6) << loss;
+      EXPECT_TRUE(std::isfinite(found)) << loss;
+    }
+}
+
 }  // namespace
 }  // namespace wr::rules

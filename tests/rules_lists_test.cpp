@@ -3,6 +3,7 @@
 #include <cmath>
 #include <random>
 
+#include "listed_relations.h"
 #include "rules/inside.h"
 #include "rules/lists.h"
 #include "temporary_files.h"
@@ -12,11 +13,6 @@
 namespace wr::rules {
 namespace {
 
-constexpr int kSize = 128;  // 16,384 cells: enough for a list to be worth it
-const std::vector<Semantics> kListing{Semantics::product, Semantics::godel,   Semantics::lukasiewicz,
-                                      Semantics::sum,     Semantics::maxprod, Semantics::minplus};
-
-using Rows = std::vector<std::vector<std::string>>;
 struct Facts {
   Rows rows;
   std::vector<double> weights;

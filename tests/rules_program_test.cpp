@@ -61,6 +61,18 @@ TEST_F(RulesProgram, WritesRelationsAndKeepsNotesOutOfOutputForPrograms) {
   EXPECT_TRUE(identical(npy.astype(DType::f32), Array::from<float>({{0, 1, 1}, {0, 0, 1}, {0, 0, 0}})));
 }
 
+TEST_F(RulesProgram, RefusesToWriteBeforeTheWorkBegins) {
+  for (const auto& [what, why] :
+       {std::pair{"Ancestr=a.tsv", "--write: no relation or tensor is called 'Ancestr'; there are Ancestor, Parent"},
+        std::pair{"Ancestor=a.xls", "--write 'a.xls': expected a file that ends in .tsv, .json or .npy"}}) {
+    const Said said = rules(std::string("run kin.wr --write ") + what);
+    EXPECT_EQ(said.code, 1);
+    EXPECT_EQ(said.out, "");
+    EXPECT_EQ(said.error, std::string("windrow: ") + why + "\n");
+  }
+  EXPECT_EQ(rules("run kin.wr --tolerance -1").code, 2);
+}
+
 TEST_F(RulesProgram, ReadsDataAndSemantics) {
   write_text(folder_ / "road.wr", "domain City.\nrel Road(City, City) input.\nWay(x, z) :- Road(x, y), Road(y, z).\n");
   write_text(folder_ / "roads.tsv", "Rome\tOslo\nOslo\tBern\n");
@@ -82,7 +94,7 @@ TEST_F(RulesProgram, AnswersQueries) {
   const Said wrong = rules("query kin.wr 'Ancestor(x, Evee)'");
   EXPECT_EQ(wrong.code, 1);
   EXPECT_EQ(wrong.out, "");
-  EXPECT_EQ(wrong.error, "windrow: query: unknown constant Evee; did you mean Eve?\n");
+  EXPECT_EQ(wrong.error, "windrow: query:1:13: unknown constant Evee; did you mean Eve?\n");
 }
 
 TEST_F(RulesProgram, Explains) {
@@ -124,7 +136,7 @@ TEST_F(RulesProgram, TrainsSavesAndRestores) {
   const Said trained = rules("train w.wr --save w.safetensors");
   EXPECT_EQ(trained.code, 0) << trained.error;
   EXPECT_NE(trained.out.find("wrote w.safetensors\n"), std::string::npos) << trained.out;
-  EXPECT_EQ(rules("run w.wr --restore w.safetensors --format tsv").out, "i\tvalue\n2\t1\n");
+  EXPECT_EQ(rules("run w.wr --restore w.safetensors --format tsv").out, "i\tvalue\n0\t0\n1\t0\n2\t1\n");
   const Said nothing = rules("train kin.wr");
   EXPECT_EQ(nothing.code, 1);
   EXPECT_EQ(nothing.error,
@@ -153,7 +165,7 @@ TEST_F(RulesProgram, TheReplReadsDataAndAsksForTensorsWritesAndSaves) {
       said.out,
       "z\nBern\n{\"query\":\"Way(Rome, z)\",\"columns\":[\"z\"],\"rows\":[[\"Bern\"]]}\nwrote way.npy\nRoad\nWay\n"
       "wrote all.wr\n:format 'xml': expected table, tsv or json\n"
-      ":semantics 'fuzzy': there is none of that name; :help lists the commands\n"
+      ":semantics 'fuzzy': expected boolean, product, godel, lukasiewicz, sum, maxprod, minplus or ltn\n"
       ":load 'Road': expected NAME=FILE, such as Parent=parents.tsv\n"
       ":lost: there is no such command; :help lists them\n"
       "{\"query\":\"Way(Rome, z)\",\"columns\":[\"z\"],\"rows\":[[\"Bern\"]],\"values\":[1.0]}\n");
@@ -175,7 +187,7 @@ TEST_F(RulesProgram, TheReplKeepsWhatItLearned) {
                                                    "Twice[i] = step(W[i] - 1.5).\nTwice[i]?\n:save w.safetensors\n"
                                                    "Big(Oslo).\nTwice[i]?\n:train\nTwice[i]?\n");
   EXPECT_EQ(said.code, 0) << said.error;
-  const std::string kept = "i\tvalue\n2\t1\n";
+  const std::string kept = "i\tvalue\n0\t0\n1\t0\n2\t1\n";
   const std::size_t first = said.out.find(kept);
   ASSERT_NE(first, std::string::npos) << said.out;
   EXPECT_NE(said.out.find("wrote w.safetensors\nNear: what was learned no longer fits; :train learns it anew\n" + kept,

@@ -421,6 +421,33 @@ TEST(RulesReal, ExplainsWhatANegationOnlyMakesDoubtful) {
   EXPECT_EQ(program.explain("H(A)", in(Semantics::boolean)), "H(A) does not hold: no rule derives it\n");
 }
 
+TEST(RulesReal, ZerosOfATensorAreAnswers) {
+  const Program program =
+      Program::parse("domain D = 3.\ntensor X[D].\nX[i] = (i - 1) / (i - 1) * 0 + (i - 1).\nrel P(D).\nP(2).\n");
+  EXPECT_EQ(to_tsv(program.query("X[i]")), "i\tvalue\n0\t-1\n1\tnan\n2\t1\n");
+  EXPECT_EQ(to_tsv(Program::parse("domain D = 3.\ntensor X[D].\nX[i] = i.\n").query("X[i]")),
+            "i\tvalue\n0\t0\n1\t1\n2\t2\n");
+  EXPECT_EQ(program.query("P(x)", in(Semantics::product)).rows.size(), 1U);
+}
+
+TEST(RulesReal, WhatASemanticsCannotDoHasAPlace) {
+  const auto wrong = [](const std::string& text, Semantics s) {
+    return error_of([&] {
+      SolveOptions options;
+      options.semantics = s;
+      Program::parse("domain D = 2.\nrel P(D).\nrel E(D, D).\n" + text, "p.wr").run(options);
+    });
+  };
+  EXPECT_EQ(wrong("P(0).\nQ(x) :- P(x), not P(x).\n?- Q(x).", Semantics::minplus),
+            "p.wr:5:1: in minplus semantics values are costs, and a cost has no negation");
+  EXPECT_EQ(wrong("P(0).\n?- forall(x: P(x) -> P(x)).", Semantics::minplus),
+            "p.wr:5:1: in minplus semantics values are costs, and a cost implies nothing");
+  std::string body = "E(x0, x1)";
+  for (int i = 1; i < 17; ++i) body += ", E(x" + std::to_string(i) + ", x" + std::to_string(i + 1) + ")";
+  EXPECT_EQ(wrong("E(0, 1).\n\nQ(x0) :- " + body + ".\n?- Q(x).", Semantics::product),
+            "p.wr:6:1: more than 16 literals in one body; give parts of it names by rules of their own");
+}
+
 TEST(RulesReal, WeightsAreTruthValues) {
   const auto weighted = [](const std::string& text, Semantics s) {
     return error_of([&] { static_cast<void>(Program::parse(text, "p.wr").query("Q(x)", in(s))); });

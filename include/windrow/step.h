@@ -151,8 +151,8 @@ class Step {
   Inside& inside() const;
 
  private:
-  friend Step compile(const TracedFunction& fn, const std::vector<Spec>& specs, const CompileOptions& options,
-                      Location where);
+  friend Step compile_traced(const TracedFunction& fn, const std::vector<Spec>& specs, const CompileOptions& options,
+                             Location where);
   struct Plans;
   explicit Step(std::unique_ptr<Plans> plans);
   Plans& compiled(Location where) const;
@@ -160,9 +160,16 @@ class Step {
   std::unique_ptr<Plans> plans_;
 };
 
+Step compile_traced(const TracedFunction& fn, const std::vector<Spec>& specs, const CompileOptions& options,
+                    Location where);
+
 /// Traces fn once on tensors of the given types and compiles what it did; with open sizes, once a shape when it runs.
-Step compile(const TracedFunction& fn, const std::vector<Spec>& specs, const CompileOptions& options = {},
-             Location where = Location::current());
+/// A template, so that nobody tries to make a function of the braces in compile({.name = "step"}, ...): clang 16 fails.
+template <std::convertible_to<TracedFunction> Fn>
+Step compile(const Fn& fn, const std::vector<Spec>& specs, const CompileOptions& options = {},
+             Location where = Location::current()) {
+  return compile_traced(fn, specs, options, where);
+}
 
 namespace detail {
 

@@ -89,6 +89,7 @@ struct Real {
   friend Real expm1(Real a) { return std::expm1(a.value); }
   friend Real log(Real a) { return std::log(a.value); }
   friend Real log1p(Real a) { return std::log1p(a.value); }
+  friend Real log1p_unit(Real a) { return std::log1p(a.value); }
   friend Real sin(Real a) { return std::sin(a.value); }
   friend Real cos(Real a) { return std::cos(a.value); }
   friend Real tanh(Real a) { return std::tanh(a.value); }
@@ -143,6 +144,7 @@ struct Cost {
   WINDROW_COST_1(expm1, 18)
   WINDROW_COST_1(log, 22)
   WINDROW_COST_1(log1p, 34)
+  WINDROW_COST_1(log1p_unit, 11)
   WINDROW_COST_1(sin, 22)
   WINDROW_COST_1(cos, 22)
   WINDROW_COST_1(tanh, 20)

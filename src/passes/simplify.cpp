@@ -21,6 +21,7 @@ constexpr RuleText kAlgebra[] = {
     {"add(a, neg(b))", "sub(a, b)"},
     {"sub(a, neg(b))", "add(a, b)"},
     {"neg(sub(a, b))", "sub(b, a)"},
+    {"add(x, x)", "mul(x, 2)"},
     // products
     {"mul(x, 1)", "x"},
     {"div(x, 1)", "x"},
@@ -69,8 +70,11 @@ constexpr RuleText kAlgebra[] = {
     {"logical_or(x, x)", "x"},
 };
 
-// a * b + c with one rounding fewer.
+// Several ops as one: a slope is one loop, a * b + c has one rounding fewer.
 constexpr RuleText kContractions[] = {
+    {"mul(sub'(1, square'(y)), g)", "tanh_grad(y, g)"},
+    {"mul(mul'(sub'(1, y), y), g)", "sigmoid_grad(y, g)"},
+    {"mul(sub'(1, y), mul'(y, g))", "sigmoid_grad(y, g)"},
     {"add(mul'(a, b), c)", "muladd(a, b, c)"},
     {"add(square'(a), c)", "muladd(a, a, c)"},
     {"sub(c, mul'(a, k))", "muladd(a, neg(k), c)"},
@@ -155,7 +159,7 @@ std::shared_ptr<Graph> Simplifier::run() {
   for (int old_id = 0; old_id < rewriter.from.size(); ++old_id) {
     int id = rewriter.mapped(old_id);
     if (id < 0) {
-      id = settle(rewriter.copy(old_id));
+      id = settle(copy_of(old_id));
       rewriter.map(old_id, id);
     }
     if (id >= static_cast<int>(uses_.size())) uses_.resize(static_cast<std::size_t>(id) + 1);
@@ -163,6 +167,16 @@ std::shared_ptr<Graph> Simplifier::run() {
     if ((*this)[id].op == Op::relu) relus_.emplace((*this)[id].inputs[0], id);
   }
   return rewriter.finish();
+}
+
+int Simplifier::copy_of(int old_id) {
+  const Node& node = rewriter.from[old_id];
+  const int first = node.op == Op::result ? rewriter.mapped(node.inputs[0]) : -1;
+  // A further result stands behind the op that makes it, which a reshape may have moved behind.
+  if (first < 0 || (*this)[first].op != Op::reshape) return rewriter.copy(old_id);
+  rewriter.enter(old_id);
+  const int made = rewriter.add(Op::result, {(*this)[first].inputs[0]}, node.attrs);
+  return rewriter.reshape(made, node.spec.shape);
 }
 
 int Simplifier::make(Op op, std::vector<int> inputs, Attrs attrs) {

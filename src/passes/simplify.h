@@ -46,6 +46,7 @@ class Simplifier {
  private:
   using Bindings = std::array<int, kMaxVariables>;
 
+  int copy_of(int old_id);
   int settle(int id);
   int apply_once(int id);
   int apply(const Rule& rule, int id);

@@ -1,9 +1,11 @@
 // Rules on ops that rearrange or reduce: views of views become one, views that change nothing go away, and a broadcast
 // moves behind what is done to it, so that less is computed and, in the end, an op that repeats of itself takes it in.
 // A permute moves behind it too, until it meets its inverse: nets whose channels come second are computed with channels
-// last, as convolutions have them.
+// last, as convolutions have them. A reshape moves behind ops on rows: a loss of [batch * time, classes] is then one of
+// [batch, time, classes], whose rows go along with the net's.
 #include <algorithm>
 
+#include "ops/rows.h"
 #include "passes/simplify.h"
 
 namespace wr::passes {
@@ -57,6 +59,38 @@ int reshape_of_broadcast(Simplifier& s, int id) {
       if ((*axes)[j] >= 0) small[j] = from[static_cast<int>((*axes)[j])];
   }
   return s.broadcast(s.reshape(source, small), to);
+}
+
+/// An op on rows does not ask how they are arranged.
+int rows_before_reshape(Simplifier& s, int id) {
+  const Node node = s[id];
+  const int x = node.inputs[0];
+  if (s[x].op != Op::reshape) return -1;
+  const Shape before = s[operand(s, x)].spec.shape;
+  if (before.rank() == 0 || before[before.rank() - 1] != s[x].spec.shape[s[x].spec.shape.rank() - 1]) return -1;
+  Shape a_row = before;
+  a_row[a_row.rank() - 1] = 1;
+  const ops::RowFacts& facts = ops::facts_of(ops::row_op(node.op));
+  std::vector<int> sources;
+  for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+    const ops::RowPart part = facts.part(k);
+    const bool column = part == ops::RowPart::column;
+    sources.push_back(column ? node.inputs[k]
+                             : s.reshape(node.inputs[k], part == ops::RowPart::value ? before : a_row));
+  }
+  return s.reshape(s.make(node.op, sources, node.attrs), node.spec.shape);
+}
+
+/// What is reduced to one number is so in any shape. Leaves are as well read in the shape they are asked for.
+int reduce_before_reshape(Simplifier& s, int id) {
+  const int x = operand(s, id);
+  if (s[x].op != Op::reshape || is_arg(s[id].op) || s[id].spec.shape.count() != 1) return -1;
+  const int source = operand(s, x);
+  if (ir::is_leaf(s[source].op) || s[source].spec.shape.count() == 0) return -1;
+  std::vector<std::int64_t> axes;
+  for (int axis = 0; axis < s[source].spec.shape.rank(); ++axis) axes.push_back(axis);
+  const Shape shape = s[id].spec.shape;
+  return s.reshape(s.make(s[id].op, {source}, {axes, {}, {}}), shape);
 }
 
 // ---- permute ----------------------------------------------------------------------------------------------------
@@ -256,8 +290,10 @@ void add_view_rules(Simplifier::Functions& functions) {
   on(Op::pad, {drop_empty_pad});
   on(Op::concat, {drop_concat_of_one, concat_before_permute});
   for (int op = 0; op <= static_cast<int>(Op::cast); ++op) on(static_cast<Op>(op), {permute_later});
+  for (std::size_t row = 0; row < ops::row_ops_facts().size(); ++row)
+    on(static_cast<Op>(static_cast<std::size_t>(ir::kFirstRowOp) + row), {rows_before_reshape});
   for (Op op : {Op::reduce_sum, Op::reduce_max, Op::reduce_min, Op::reduce_prod, Op::reduce_argmax, Op::reduce_argmin})
-    on(op, {drop_single_axes, reduce_of_broadcast, reduce_before_permute, reduce_of_reduce});
+    on(op, {drop_single_axes, reduce_of_broadcast, reduce_before_permute, reduce_before_reshape, reduce_of_reduce});
 }
 
 }  // namespace wr::passes

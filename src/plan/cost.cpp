@@ -61,7 +61,7 @@ void RegionCost::add(const Schedule& s, const Region& region, const Member& m) {
   calls_ += n.op == Op::result ? 0 : 1;
   in_place_ += n.op != Op::result && ir::definition(n.op).traits.in_place ? 1 : 0;
   if (m.cut.is_total()) {
-    add_weight(g, m.node);
+    add_weight(g, m.node, 2);                                // read and written
     ends_ns_ += machine_.call_ns + bytes / machine_.gbs_l1;  // somebody sums the lanes' parts
   } else {
     made_row_ += bytes / extent;
@@ -86,7 +86,7 @@ void RegionCost::add(const Schedule& s, const Region& region, const Member& m) {
     const int in = n.inputs[k], source = source_of(g, in);
     const std::optional<Cut> cut = cut_of_operand(g, m.node, static_cast<int>(k), m.cut);
     if (!cut) {
-      if (product) add_weight(g, source);
+      if (product) add_weight(g, source, 1);
       if (n.attrs.body) again_bytes_ += bytes_of(g, in) * static_cast<double>(ir::ScanForm::of(n.attrs).steps - 1);
       continue;
     }
@@ -130,7 +130,8 @@ void RegionCost::add_far(const ir::Graph& g, int id, Cut cut, double extent) {
   far_.push_back({bytes_of(g, id) / extent, cut == Cut::along(0) ? -1 : inner_bytes(g, id, cut)});
 }
 
-void RegionCost::add_weight(const ir::Graph& g, int id) {
+void RegionCost::add_weight(const ir::Graph& g, int id, double times) {
+  again_bytes_ += times * bytes_of(g, id);
   if (!known_weights_.insert(id).second) return;
   weight_bytes_ += bytes_of(g, id);
   weights_ += static_cast<double>(g[id].spec.shape.count());
@@ -172,7 +173,7 @@ double RegionCost::ns(double rows, double strip) const {
     const double rows_a_row = std::max(1.0, flops_row_ / std::max(1.0, 2 * weights_));
     ns += rows * flops_row_ / m.gflops_f32 * (1 + m.product_ramp / (strip * rows_a_row));
   }
-  ns += strips * (weight_bytes_ + again_bytes_) * m.ns_byte(live + weight_bytes_, lanes_);
+  ns += strips * again_bytes_ * m.ns_byte(live + weight_bytes_, lanes_);
   for (const Far& f : far_) {
     const bool together = f.inner_bytes < 0 || strip >= extent_;  // all rows in one strip: nothing is left out between
     const double run = together ? strip * f.row_bytes : strip * f.inner_bytes;

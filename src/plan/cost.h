@@ -37,7 +37,7 @@ class RegionCost {
   void add(const Schedule& schedule, const Region& region, const Member& member);
   void add_body(const ir::Graph& graph, int node, double extent);
   void add_far(const ir::Graph& graph, int node, Cut cut, double extent);
-  void add_weight(const ir::Graph& graph, int node);
+  void add_weight(const ir::Graph& graph, int node, double times);
   double live_bytes(const Schedule& schedule, const Region& region) const;
 
   const Machine& machine_;
@@ -48,9 +48,9 @@ class RegionCost {
   double heavy_ns_row_ = 0;  // polynomials
   double flops_row_ = 0;     // of products and gates
   double wide_ = 1;          // f64 products
-  double weight_bytes_ = 0;  // whole operands read again by every strip, and totals
+  double weight_bytes_ = 0;  // whole operands of products, and totals
   double weights_ = 0;       // their elements
-  double again_bytes_ = 0;   // of them, and of the bodies of scans: read again at every later moment
+  double again_bytes_ = 0;   // of them, by every op of every strip; and of the bodies of scans, at every moment
   double body_row_ = 0;      // bytes made in the bodies of scans
   double calls_ = 0;         // kernels a strip
   double in_place_ = 0;      // of them, those that walk over a table row by row and leave nothing for others

@@ -53,6 +53,7 @@ class Checker {
  private:
   [[noreturn]] void fail(Place place, const std::string& message) const { fail_at(out_.syntax.name, place, message); }
   std::string at(Place place) const {
+    if (place.in_query) return "the query";
     return place.line > 0 ? fmt::format("line {}", place.line) : std::string("the data");
   }
 
@@ -101,7 +102,7 @@ class Checker {
     if (s.size >= 0 || (s.names.empty() && !s.open && s.file.empty() && s.size != -1)) {
       d.numbers = true;
       d.size = s.size;
-      if (s.size < 0) fail(s.place, fmt::format("domain {} has {} elements", s.name, s.size));
+      if (s.size < 0) fail(s.place, fmt::format("domain {} has {} elements; expected 0 or more", s.name, s.size));
       if (s.size > kLargestDomain)
         fail(s.place,
              fmt::format("domain {} has {} elements; at most {} are possible", s.name, s.size, kLargestDomain));
@@ -207,7 +208,9 @@ class Checker {
     if (predicate(id).domains.size() != rank)
       throw Error(fmt::format("{}: the array is {}; {} has {} indices", out_.syntax.name, to_string(array.shape()),
                               name, predicate(id).domains.size()));
-    for (std::size_t i = 0; i < rank; ++i) slots_.set_size(slot(id, i), array.shape()[static_cast<int>(i)], out_);
+    for (std::size_t i = 0; i < rank; ++i)
+      slots_.set_size(slot(id, i), array.shape()[static_cast<int>(i)], fmt::format("index {} of {}", i + 1, name),
+                      out_);
   }
 
   // ---- uses ----
@@ -378,11 +381,13 @@ class Checker {
   }
   void add_rows(int id, const Table& table) {
     if (id < 0) return;
-    for (const auto& row : table.rows) {
+    for (std::size_t r = 0; r < table.rows.size(); ++r) {
+      const auto& row = table.rows[r];
       if (row.size() != predicate(id).domains.size())
-        throw Error(fmt::format("{}: a row of {} fields; {} has {} arguments", table.origin, row.size(),
+        throw Error(fmt::format("{}: row {}: {} fields; {} has {} arguments", table.origin, r + 1, row.size(),
                                 predicate(id).name, predicate(id).domains.size()));
-      for (std::size_t i = 0; i < row.size(); ++i) slots_.add_constant(slot(id, i), row[i], {});
+      for (std::size_t i = 0; i < row.size(); ++i)
+        slots_.add_constant(slot(id, i), row[i], {static_cast<int>(r) + 1}, &table.origin);
     }
   }
   std::string described(int s) const {

@@ -73,6 +73,7 @@ struct CorePredicate {
   std::vector<int> domains;
   bool hidden = false;  // made here
   int facts_of = -1;    // holds the facts of that predicate, without what its rules derive
+  int part_of = -1;     // holds those of that predicate's tuples that are demanded
 };
 
 struct Core {

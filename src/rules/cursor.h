@@ -16,8 +16,8 @@ namespace wr::rules {
 
 class Cursor {
  public:
-  Cursor(std::string_view text, const std::string& file, std::vector<Comment>& comments)
-      : file_(file), tokens_(tokenise(text, file, comments)) {}
+  Cursor(std::string_view text, const std::string& file, std::vector<Comment>& comments, bool in_query = false)
+      : file_(file), tokens_(tokenise(text, file, comments, in_query)) {}
 
  protected:
   using Kind = Token::Kind;

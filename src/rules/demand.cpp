@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <deque>
 #include <map>
-#include <set>
 
 namespace wr::rules {
 namespace {
@@ -42,10 +41,12 @@ CoreRule compacted(CoreRule rule) {
 
 class Rewriter {
  public:
-  explicit Rewriter(const CoreProgram& program) : in_(program), whole_(program.predicates.size(), false) {
+  Rewriter(const CoreProgram& program, const std::set<int>& whole)
+      : in_(program), whole_(program.predicates.size(), false) {
     derived_.resize(program.predicates.size(), false);
     for (const CoreRule& r : program.rules) derived_[r.head.predicate] = true;
     for (const CoreCount& c : program.counts) need_whole(c.source);
+    for (int p : whole) need_whole(p);
   }
 
   CoreProgram run() {
@@ -107,6 +108,7 @@ class Rewriter {
     }
     const Made made{add_predicate(p.name + "#" + known, p.domains),
                     add_predicate("demand#" + p.name + "#" + known, domains)};
+    out_.predicates[made.result].part_of = predicate;
     made_[{predicate, pattern}] = made;
     queue_.push_back({predicate, pattern});
     stage_.predicates.push_back(made.result);
@@ -201,6 +203,6 @@ class Rewriter {
 
 }  // namespace
 
-CoreProgram demanded(const CoreProgram& program) { return Rewriter(program).run(); }
+CoreProgram demanded(const CoreProgram& program, const std::set<int>& whole) { return Rewriter(program, whole).run(); }
 
 }  // namespace wr::rules

@@ -21,6 +21,12 @@ std::string_view next_line(std::string_view& rest) {
   return line;
 }
 
+/// Without the byte order mark that spreadsheets put before UTF-8.
+std::string_view without_mark(std::string_view text) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  return text;
+}
+
 std::vector<std::string> split(std::string_view line, char separator, const std::string& path, int number) {
   std::vector<std::string> fields(1);
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -59,7 +65,7 @@ std::string read_text_file(const std::string& path) {
 std::vector<std::string> read_names(const std::string& path) {
   const std::string text = read_text_file(path);
   std::vector<std::string> names;
-  for (std::string_view rest = text; !rest.empty();)
+  for (std::string_view rest = without_mark(text); !rest.empty();)
     if (const std::string_view line = next_line(rest); !line.empty()) names.emplace_back(line);
   return names;
 }
@@ -69,7 +75,7 @@ Table parse_table(std::string_view text, const std::string& path, char separator
   table.origin = path;
   std::size_t columns = 0;
   int number = 0;
-  for (std::string_view rest = text; !rest.empty();) {
+  for (std::string_view rest = without_mark(text); !rest.empty();) {
     ++number;
     const std::string_view line = next_line(rest);
     if (line.empty()) continue;

@@ -24,6 +24,7 @@ std::string semantics_names();
 /// The candidate nearest to a name that is none of them, or "" if none is near: for "did you mean".
 template <class Names>
 std::string nearest(std::string_view name, const Names& candidates);
+/// How many letters are put in, left out, changed, or exchanged with their neighbour.
 int edit_distance(std::string_view a, std::string_view b);
 
 template <class Names>

@@ -10,8 +10,9 @@
 namespace wr::rules {
 
 void fail_at(const std::string& file, Place place, const std::string& message) {
-  throw Error(place.line > 0 ? fmt::format("{}:{}:{}: {}", file, place.line, place.column, message)
-                             : fmt::format("{}: {}", file, message));
+  const std::string& where = place.in_query ? "query" : file;
+  throw Error(place.line > 0 ? fmt::format("{}:{}:{}: {}", where, place.line, place.column, message)
+                             : fmt::format("{}: {}", where, message));
 }
 
 namespace {
@@ -25,8 +26,8 @@ bool goes_on(char c) { return starts_name(c) || is_digit(c) || c == '\'' || stat
 
 class Lexer {
  public:
-  Lexer(std::string_view text, const std::string& file, std::vector<Comment>& comments)
-      : text_(text), file_(file), comments_(comments) {}
+  Lexer(std::string_view text, const std::string& file, std::vector<Comment>& comments, bool in_query)
+      : text_(text), file_(file), comments_(comments), place_{1, 1, in_query} {}
 
   std::vector<Token> all() {
     std::vector<Token> tokens;
@@ -156,13 +157,14 @@ class Lexer {
   const std::string& file_;
   std::vector<Comment>& comments_;
   std::size_t at_ = 0;
-  Place place_{1, 1};
+  Place place_;
 };
 
 }  // namespace
 
-std::vector<Token> tokenise(std::string_view text, const std::string& file, std::vector<Comment>& comments) {
-  return Lexer(text, file, comments).all();
+std::vector<Token> tokenise(std::string_view text, const std::string& file, std::vector<Comment>& comments,
+                            bool in_query) {
+  return Lexer(text, file, comments, in_query).all();
 }
 
 }  // namespace wr::rules

@@ -19,6 +19,7 @@ struct Token {
 
 /// All tokens, the last of kind `end`, and the comments between them. Throws Error at characters the language does not
 /// have.
-std::vector<Token> tokenise(std::string_view text, const std::string& file, std::vector<Comment>& comments);
+std::vector<Token> tokenise(std::string_view text, const std::string& file, std::vector<Comment>& comments,
+                            bool in_query = false);
 
 }  // namespace wr::rules

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "rules/core.h"
+#include "rules/demand.h"
 #include "rules/strata.h"
 #include "windrow/error.h"
 
@@ -80,10 +81,11 @@ void top_literals(const Formula& f, std::vector<const Atom*>& atoms, std::vector
 // ---- which relations are listed ----
 
 Lists::Lists(const Checked& program, const Data& data, Semantics semantics, const std::set<int>& dense,
-             std::size_t memory)
-    : program_(program), data_(data), semantics_(semantics), dense_(dense), memory_(memory) {
+             std::size_t memory, int query)
+    : program_(program), data_(data), semantics_(semantics), dense_(dense), memory_(memory), query_(query) {
   // A mean over all constants, as ltn takes it, counts those that stand in no list.
   if (semantics == Semantics::ltn || semantics == Semantics::boolean) return;
+  if (query_ >= 0 && !may_be_demanded()) query_ = -1;
   do choose();
   while (!listed_.empty() && !solve());
 }
@@ -168,10 +170,8 @@ CoreProgram Lists::support_rules() const {
           program_.component_of[program_.id(s.head.name)] != program_.component_of[component[0]])
         continue;
       if (!listed_.contains(program_.id(s.head.name))) continue;
-      std::vector<const Atom*> atoms;
       std::vector<const Formula*> comparisons;
-      top_literals(s.body, atoms, comparisons);
-      std::erase_if(atoms, [&](const Atom* a) { return !is_listed(*a); });
+      const std::vector<const Atom*> atoms = listed_atoms(s.body, comparisons);
       stage.rules.push_back(static_cast<int>(core.rules.size()));
       core.rules.push_back(conjunction(program_, static_cast<int>(i), &s.head, atoms, comparisons).rule);
     }
@@ -180,25 +180,108 @@ CoreProgram Lists::support_rules() const {
   return core;
 }
 
+/// Not by choices among relations, which are of any of them, nor where the query's own semantics has no lists.
+bool Lists::may_be_demanded() const {
+  bool choice = false;
+  for (const Statement& s : program_.syntax.statements)
+    for_each_atom(s.body, false, [&](const Atom& a, bool) { choice = choice || a.choice; });
+  return !choice && program_.syntax.statements[query_].semantics.empty();
+}
+
+std::vector<const Atom*> Lists::listed_atoms(const Formula& body, std::vector<const Formula*>& comparisons) const {
+  std::vector<const Atom*> atoms;
+  top_literals(body, atoms, comparisons);
+  std::erase_if(atoms, [&](const Atom* a) { return !is_listed(*a); });
+  return atoms;
+}
+
+// ---- what a query demands ----
+//
+// In these semantics "and" of what is false is false, and "or" with it changes nothing. So a tuple's value hangs on
+// those of the tuples in bodies alone of which no listed atom is false: these are demanded. Whatever meets a relation
+// in another way, by a negation, a quantifier, an equation or a tensor of rules, may ask for any tuple: there it is
+// whole.
+
+/// Which relations the query meets by their lists alone, and which in other ways.
+Lists::Needs Lists::needs_of_query() const {
+  Needs needs;
+  std::vector<int> left;
+  const auto read = [&](const Statement& s, bool by_lists) {
+    std::vector<const Formula*> comparisons;
+    const std::vector<const Atom*> lists = listed_atoms(s.body, comparisons);
+    const auto see = [&](const Atom& a, bool) {
+      const bool part = by_lists && std::find(lists.begin(), lists.end(), &a) != lists.end();
+      const int p = program_.id(a.name);
+      if (p >= 0 && (part ? needs.parts : needs.whole).insert(p).second) left.push_back(p);
+    };
+    for_each_atom(s.body, false, see);
+    for_each_atom(s.value, see);
+  };
+  read(program_.syntax.statements[query_], true);
+  while (!left.empty()) {
+    const int p = left.back();
+    left.pop_back();
+    const bool by_lists = listed_.contains(p) && !needs.whole.contains(p);
+    for (const Statement& s : program_.syntax.statements)
+      if ((s.kind == Statement::Kind::rule || s.kind == Statement::Kind::equation) && program_.id(s.head.name) == p)
+        read(s, by_lists);
+  }
+  return needs;
+}
+
+/// As a rule for the predicate `answer`.
+void Lists::add_query(CoreProgram& core) const {
+  std::vector<const Formula*> comparisons;
+  const std::vector<const Atom*> atoms = listed_atoms(program_.syntax.statements[query_].body, comparisons);
+  CoreRule rule = conjunction(program_, query_, nullptr, atoms, comparisons).rule;
+  core.answer = static_cast<int>(core.predicates.size());
+  core.predicates.push_back({"answer", {}, true});
+  rule.head = {core.answer, {}};
+  core.stages.push_back({{core.answer}, {static_cast<int>(core.rules.size())}, {}});
+  core.rules.push_back(std::move(rule));
+}
+
 /// Finds the tuples of every listed relation. False if one has so many that it had better be a tensor.
 bool Lists::solve() {
-  const CoreProgram core = support_rules();
+  CoreProgram core = support_rules();
+  std::vector<int> wanted(listed_.begin(), listed_.end());
+  std::vector<const Formula*> comparisons;
+  if (query_ >= 0 && !listed_atoms(program_.syntax.statements[query_].body, comparisons).empty()) {
+    const Needs needs = needs_of_query();
+    add_query(core);
+    core = demanded(core, needs.whole);
+    std::erase_if(wanted, [&](int p) {
+      return !needs.whole.contains(p) && (!needs.parts.contains(p) || program_.predicates[p].defined);
+    });
+    wanted.push_back(core.answer);
+  }
   SolveOptions options;
   options.memory = memory_;
   options.semantics = semantics_;
   Solver solver(program_, core, data_, options);
-  solver.watch([&](int predicate, std::int64_t count) {
+  solver.watch([&](int found, std::int64_t count) {
+    const int part_of = core.predicates[found].part_of, predicate = part_of >= 0 ? part_of : found;
+    if (!listed_.contains(predicate)) return;
     const bool fits = cells(predicate) * sizeof(double) <= static_cast<double>(memory_);
     if (fits && static_cast<double>(count) * kCellsATuple > cells(predicate)) throw TooMany{predicate};
   });
   try {
-    solver.run({listed_.begin(), listed_.end()});
+    solver.run(wanted);
   } catch (const TooMany& many) {
     dense_.insert(many.predicate);
     return false;
   }
+  for (std::size_t p = 0; p < core.predicates.size(); ++p) {
+    const int whole = core.predicates[p].part_of;
+    if (whole < 0) continue;
+    const auto [found, fresh] = relations_.try_emplace(whole);
+    if (fresh)
+      found->second = std::move(solver.relation(static_cast<int>(p)));
+    else
+      solver.relation(static_cast<int>(p)).tuples().each([&](const Value* tuple) { found->second.insert(tuple); });
+  }
   for (int p : listed_) {
-    relations_[p] = std::move(solver.relation(p));
+    if (const auto [found, fresh] = relations_.try_emplace(p); fresh) found->second = std::move(solver.relation(p));
     lists_.emplace(p, TupleList(relations_[p].tuples(), program_.syntax.name, program_.predicates[p].name));
   }
   return true;
@@ -212,13 +295,17 @@ const TupleList* Lists::find(int predicate) const {
 // ---- how they meet ----
 
 Joint Lists::joined(int statement, const std::vector<const Atom*>& atoms,
-                    const std::vector<const Formula*>& comparisons) const {
-  const CoreConjunction core = conjunction(program_, statement, nullptr, atoms, comparisons);
+                    const std::vector<const Formula*>& comparisons, const Atom* head) const {
+  CoreConjunction core = conjunction(program_, statement, head, atoms, comparisons);
   Join::Inputs inputs;
   std::vector<const TupleList*> lists;
   for (const CoreAtom& a : core.rule.body) {
     inputs.body.push_back(&relations_.at(a.predicate));
     lists.push_back(find(a.predicate));
+  }
+  if (head != nullptr && query_ >= 0) {  // otherwise its list has all that the body can derive
+    inputs.body.push_back(&relations_.at(core.rule.head.predicate));
+    core.rule.body.push_back(core.rule.head);
   }
   Joint joint;
   std::vector<std::vector<std::int32_t>*> columns(core.rule.domains.size(), nullptr), numbers;

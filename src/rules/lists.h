@@ -50,14 +50,18 @@ Joint distinct(const Joint& joint, const std::vector<std::string>& variables, st
 class Lists {
  public:
   /// Chooses by cost. `dense` are predicates that must be tensors, because they are given or differentiated by.
-  Lists(const Checked& program, const Data& data, Semantics semantics, const std::set<int>& dense, std::size_t memory);
+  /// `query`, if it is not -1, is a statement, for whose answers alone they are: relations have the tuples that it
+  /// demands.
+  Lists(const Checked& program, const Data& data, Semantics semantics, const std::set<int>& dense, std::size_t memory,
+        int query = -1);
   /// nullptr for what is dense.
   const TupleList* find(int predicate) const;
   /// True if an atom can lead a body: it is of a listed relation, with variables and constants alone.
   bool is_listed(const Atom& atom) const;
-  /// Where all of these atoms, each of a listed relation, and comparisons hold in one statement.
-  Joint joined(int statement, const std::vector<const Atom*>& atoms,
-               const std::vector<const Formula*>& comparisons) const;
+  /// Where all of these atoms, each of a listed relation, and comparisons hold in one statement; with `head`, which is
+  /// of one too, where the head's tuple is in its list.
+  Joint joined(int statement, const std::vector<const Atom*>& atoms, const std::vector<const Formula*>& comparisons,
+               const Atom* head = nullptr) const;
 
  private:
   double cells(int predicate) const;
@@ -66,12 +70,20 @@ class Lists {
   void choose();
   bool solve();
   CoreProgram support_rules() const;
+  bool may_be_demanded() const;
+  void add_query(CoreProgram& core) const;
+  std::vector<const Atom*> listed_atoms(const Formula& body, std::vector<const Formula*>& comparisons) const;
+  struct Needs {
+    std::set<int> parts, whole;
+  };
+  Needs needs_of_query() const;
 
   const Checked& program_;
   const Data& data_;
   Semantics semantics_;
   std::set<int> dense_, listed_;
   std::size_t memory_;
+  int query_;  // -1: relations are whole
   std::map<int, TupleList> lists_;
   mutable std::map<int, Relation> relations_;
 };

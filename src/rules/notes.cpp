@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "rules/functions.h"
 #include "rules/inside.h"
 
 namespace wr::rules {
@@ -55,6 +56,18 @@ std::vector<std::string> Program::notes() const {
   for (const Predicate& p : program.predicates)
     if (p.input && !with_facts.contains(p.name) && !data.tables.contains(p.name) && !data.arrays.contains(p.name))
       note(p.place, fmt::format("{} is an input, and no data are given for it", p.name));
+  std::vector<std::string> mentioned;
+  for (const Predicate& p : program.predicates)
+    if (p.place.line > 0) mentioned.push_back(p.name);
+  const auto unused = [&](const std::string& name) {
+    const int id = program.id(name);
+    if (id >= 0 && program.predicates[id].place.line > 0) return;
+    const std::string near = nearest(name, mentioned);
+    notes.push_back(fmt::format("{}: data are given for {}, which no statement mentions{}", program.syntax.name, name,
+                                near.empty() ? "" : "; did you mean " + near + "?"));
+  };
+  for (const auto& [name, tables] : data.tables) unused(name);
+  for (const auto& [name, array] : data.arrays) unused(name);
   if (!notes.empty()) return notes;  // without data nothing can be said of constants
   std::vector<Use> uses = asked_for(program);
   std::erase_if(uses, [&](const Use& u) { return given.contains({u.domain, u.text}); });

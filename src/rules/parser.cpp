@@ -17,6 +17,18 @@ class Parser : public BodyParser {
     while (peek().kind != Kind::end) statements.push_back(statement());
     return statements;
   }
+  Statement query_alone() {
+    begin_statement();
+    Statement s;
+    accept("?-");
+    if (peek().kind == Kind::end) expected("a query, such as Ancestor(Ann, y)");
+    s.kind = Statement::Kind::query;
+    s.body = formula();
+    accept("?");
+    accept(".");
+    if (peek().kind != Kind::end) expected("',', ';' or the end of the query");
+    return s;
+  }
 
  private:
   Statement statement() {
@@ -54,7 +66,8 @@ class Parser : public BodyParser {
     } else if (peek().kind == Kind::string) {
       s.file = take().text;
     } else {
-      s.size = integer("a size, names in { }, or a file in quotes");
+      if (!is("-") && peek().kind != Kind::number) expected("a size, names in { }, or a file in quotes");
+      s.size = integer("a size");
     }
     finish();
   }
@@ -226,6 +239,14 @@ Syntax parse_text(std::string_view text, const std::string& name) {
   syntax.name = name;
   syntax.statements = Parser(text, syntax.name, syntax.comments).all();
   return syntax;
+}
+
+Statement parse_query(std::string_view text) {
+  const std::string file = "query";
+  std::vector<Comment> comments;
+  Statement query = Parser(text, file, comments, true).query_alone();
+  query.place.in_query = true;  // of no line: statements of the program have those
+  return query;
 }
 
 }  // namespace wr::rules

@@ -7,7 +7,6 @@
 #include <map>
 
 #include "windrow/contract.h"
-#include "windrow/error.h"
 
 namespace wr::rules {
 namespace {
@@ -26,7 +25,7 @@ Tensor at_most_one(const Tensor& x) { return 1 - relu(1 - x); }
 
 /// The letter that an axis has in the text of an einsum over all of these.
 char letter(const std::vector<Axis>& all, const Axis& axis) {
-  if (all.size() > 52) throw Error("more than 52 variables in one rule or equation");
+  if (all.size() > 52) throw Misuse{"more than 52 variables in one rule or equation"};
   const auto i = std::find(all.begin(), all.end(), axis) - all.begin();
   return static_cast<char>(i < 26 ? 'a' + i : 'A' + i - 26);
 }
@@ -84,10 +83,10 @@ std::vector<int> positions(const Piece& piece, const std::vector<Axis>& axes) {
 
 Tensor aligned(const Piece& piece, const std::vector<Axis>& axes) {
   if (axes.size() > static_cast<std::size_t>(kMaxRank))
-    throw Error(
+    throw Misuse{
         fmt::format("{} variables stand together in one product; at most {} are possible: give parts of it names by "
                     "rules or equations of their own",
-                    axes.size(), kMaxRank));
+                    axes.size(), kMaxRank)};
   if (piece.axes == axes) return piece.tensor;
   Dims order;
   Shape shape;
@@ -202,7 +201,8 @@ Piece Logic::either(const Piece& a, const Piece& b) const {
 }
 
 Piece Logic::negation(const Piece& a) const {
-  if (semantics_ == Semantics::minplus) throw Error("minplus semantics: a cost has no negation");
+  if (semantics_ == Semantics::minplus)
+    throw Misuse{"in minplus semantics values are costs, and a cost has no negation"};
   return {1 - a.tensor, a.axes};
 }
 
@@ -226,15 +226,16 @@ Piece Logic::implies(const Piece& a, const Piece& b, const std::string& given) c
            : semantics_ == Semantics::lukasiewicz ? "lukasiewicz"
            : semantics_ == Semantics::maxprod     ? "kleene"
                                                   : "reichenbach";
-  if (semantics_ == Semantics::minplus) throw Error("minplus semantics: a cost implies nothing");
+  if (semantics_ == Semantics::minplus)
+    throw Misuse{"in minplus semantics values are costs, and a cost implies nothing"};
   return elementwise(a, b, [&](const Tensor& x, const Tensor& y) -> Tensor {
     if (name == "reichenbach") return 1 - x + x * y;
     if (name == "lukasiewicz") return at_most_one(1 - x + y);
     if (name == "kleene") return maximum(1 - x, y);
     if (name == "godel") return where(x <= y, 1, y);
     if (name == "goguen") return where(x <= y, 1, y / maximum(x, 1e-30));
-    throw Error(
-        fmt::format("unknown implication '{}'; there are reichenbach, lukasiewicz, kleene, godel and goguen", name));
+    throw Misuse{
+        fmt::format("unknown implication '{}'; there are reichenbach, lukasiewicz, kleene, godel and goguen", name)};
   });
 }
 
@@ -315,7 +316,8 @@ Piece Logic::joint(std::vector<Piece> parts, const std::vector<Axis>& out) const
     }
     return n;
   };
-  if (parts.size() > 16) throw Error("more than 16 literals in one body; give parts of it names by rules of their own");
+  if (parts.size() > 16)
+    throw Misuse{"more than 16 literals in one body; give parts of it names by rules of their own"};
   const unsigned whole = (1U << parts.size()) - 1;
   unsigned best = 1;
   for (unsigned mask = 1; mask < whole; ++mask)

@@ -41,6 +41,12 @@ struct TooManyCells {
   double cells;
 };
 
+/// Thrown where a formula or an expression asks for what its semantics, or tensors, cannot do; who traces the statement
+/// knows its place.
+struct Misuse {
+  std::string what;
+};
+
 /// The connectives of one semantics.
 class Logic {
  public:

@@ -87,11 +87,8 @@ Semantics semantics_of(const Syntax& syntax) {
 }
 
 Checked Program::Inside::with_query(std::string_view text) const {
-  const Syntax query = parse_text(fmt::format("?- {}{}", text, text.ends_with('.') ? "" : "."), "query");
   Syntax all = syntax;
-  if (query.statements.size() != 1) throw Error("query: expected one query");
-  all.statements.push_back(query.statements[0]);
-  all.statements.back().place = {};
+  all.statements.push_back(parse_query(text));
   // In a domain that grows with the data, a constant that no data know is a slip of the pen.
   for_each_atom(all.statements.back().body, false, [&](const Atom& a, bool) {
     const int id = checked.id(a.name);
@@ -106,8 +103,9 @@ Checked Program::Inside::with_query(std::string_view text) const {
         if (checked.domains[d].size <= 100'000)
           names.insert(names.end(), checked.domains[d].names.begin(), checked.domains[d].names.end());
       const std::string near = nearest(t.text, names);
-      throw Error(fmt::format("query: unknown constant {}{}", quoted_constant(t.text),
-                              near.empty() ? "" : "; did you mean " + quoted_constant(near) + "?"));
+      fail_at(all.name, t.place,
+              fmt::format("unknown constant {}{}", quoted_constant(t.text),
+                          near.empty() ? "" : "; did you mean " + quoted_constant(near) + "?"));
     }
   });
   return check(std::move(all), data, folder);

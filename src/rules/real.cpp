@@ -82,8 +82,8 @@ double fixpoint_tolerance(const Syntax& syntax) {
 }
 
 RealSolver::RealSolver(const Checked& program, const Data& data, Parameters& parameters, Semantics semantics,
-                       const SolveOptions& options)
-    : program_(program), data_(data), parameters_(parameters), options_(options) {
+                       const SolveOptions& options, int query)
+    : program_(program), data_(data), parameters_(parameters), options_(options), query_(query) {
   settings_.semantics = semantics;
   settings_.memory = options.memory;
   if (options_.most_iterations == 0) options_.most_iterations = fixpoint_iterations(program.syntax);
@@ -95,7 +95,7 @@ RealSolver::RealSolver(const Checked& program, const Data& data, Parameters& par
 
 const std::shared_ptr<const Lists>& RealSolver::lists() {
   if (lists_ == nullptr)
-    lists_ = std::make_shared<Lists>(program_, data_, settings_.semantics, dense_, settings_.memory);
+    lists_ = std::make_shared<Lists>(program_, data_, settings_.semantics, dense_, settings_.memory, query_);
   return lists_;
 }
 
@@ -215,17 +215,20 @@ double RealSolver::value_at(int predicate, const std::vector<Value>& tuple) {
 
 Answers solve_real(const Checked& program, const Data& data, Parameters& parameters, int query, Semantics semantics,
                    const SolveOptions& options, SolveFacts* facts) {
-  RealSolver solver(program, data, parameters, semantics, options);
+  RealSolver solver(program, data, parameters, semantics, options, query);
   const RealSolver::Found found = solver.query(query);
   if (facts != nullptr) *facts = solver.facts();
   const Array values = found.values.contiguous();
   Answers answers;
   answers.query = format(program.syntax.statements[query].body);
+  const Formula& body = program.syntax.statements[query].body;
+  // What is false is no answer; of a tensor 0 is a number like any other.
+  const bool all = body.kind == Formula::Kind::atom && body.atom.tensor;
   const double outside = Logic(semantics, DType::f64).falsehood();
   std::vector<Axis> variables = found.axes;
   if (found.joint)
     for (const auto& [name, column] : found.joint->columns) variables.push_back(name);
-  in_order_of_use(program.syntax.statements[query].body, variables);
+  in_order_of_use(body, variables);
   std::map<Axis, const Domain*> domains;
   for (const Axis& a : variables) {
     answers.columns.push_back(a.substr(0, a.find('#')));
@@ -235,7 +238,7 @@ Answers solve_real(const Checked& program, const Data& data, Parameters& paramet
   const double* v = values.data<double>();
   std::map<Axis, std::int64_t> at;
   for (std::int64_t i = 0; i < values.count(); ++i) {
-    if (v[i] == outside && !variables.empty()) continue;
+    if (v[i] == outside && !all && !variables.empty()) continue;
     std::int64_t rest = i;
     for (int a = values.rank() - 1, k = static_cast<int>(found.axes.size()) - 1; k >= 0; --a, --k) {
       at[found.axes[k]] = rest % values.shape()[a];

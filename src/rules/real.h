@@ -18,7 +18,7 @@ namespace wr::rules {
 class RealSolver {
  public:
   RealSolver(const Checked& program, const Data& data, Parameters& parameters, Semantics semantics,
-             const SolveOptions& options);
+             const SolveOptions& options, int query = -1);
   /// The value of a query's body over its free variables: those of a joint, whose axis comes first, and `axes`.
   struct Found {
     Array values;
@@ -57,6 +57,7 @@ class RealSolver {
   Parameters& parameters_;
   SolveOptions options_;
   TraceSettings settings_;
+  int query_;            // the only one that is asked, and nothing else; -1: anything may be
   std::set<int> dense_;  // what must not be listed
   std::shared_ptr<const Lists> lists_;
   std::map<int, Array> solved_, asked_;  // members of recursive components; what value_at() was asked for

@@ -33,13 +33,14 @@ void Slots::set_domain(int slot, int domain, Place place, const Checked& program
   static_cast<void>(program);
 }
 
-void Slots::set_size(int slot, std::int64_t size, const Checked& program) {
+void Slots::set_size(int slot, std::int64_t size, const std::string& what, const Checked& program) {
   Group& g = group(root(slot));
   const std::int64_t before = g.domain >= 0 ? program.domains[g.domain].size : g.size;
   const bool open = g.domain >= 0 && program.domains[g.domain].open;
   if (before >= 0 && before != size && !open)
-    throw Error(fmt::format("{}: an array's axis has {} elements, {} were expected{}", program.syntax.name, size,
-                            before, g.domain >= 0 ? " (domain " + program.domains[g.domain].name + ")" : ""));
+    throw Error(fmt::format("{}: {} has {} elements in the array that is given, {} were expected{}",
+                            program.syntax.name, what, size, before,
+                            g.domain >= 0 ? " (domain " + program.domains[g.domain].name + ")" : ""));
   g.size = size;
 }
 
@@ -81,8 +82,8 @@ int Slots::domain_key(int slot) const {
   return group(r).domain >= 0 ? group(r).domain : -1 - r;
 }
 
-void Slots::add_constant(int slot, const std::string& text, Place place) {
-  group(root(slot)).constants.push_back({text, place, false});
+void Slots::add_constant(int slot, const std::string& text, Place place, const std::string* table) {
+  group(root(slot)).constants.push_back({text, place, false, table});
 }
 
 void Slots::add_compared(int slot, const std::string& text, Place place, const std::string& compare) {
@@ -101,10 +102,11 @@ void Slots::place_constants(Group& g, Checked& program) const {
       continue;
     }
     const std::string near = d.numbers || d.size > 100'000 ? "" : nearest(c.text, d.names);
-    fail_at(program.syntax.name, c.place,
-            fmt::format("unknown constant {} in domain {}{}{}", quoted_constant(c.text), d.name,
-                        d.numbers ? fmt::format(", which is 0 to {}", d.size - 1) : "",
-                        near.empty() ? "" : "; did you mean " + quoted_constant(near) + "?"));
+    const std::string unknown = fmt::format("unknown constant {} in domain {}{}{}", quoted_constant(c.text), d.name,
+                                            d.numbers ? fmt::format(", which is 0 to {}", d.size - 1) : "",
+                                            near.empty() ? "" : "; did you mean " + quoted_constant(near) + "?");
+    if (c.table != nullptr) throw Error(fmt::format("{}: row {}: {}", *c.table, c.place.line, unknown));
+    fail_at(program.syntax.name, c.place, unknown);
   }
 }
 

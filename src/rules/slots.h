@@ -15,10 +15,11 @@ class Slots {
   /// So many new slots; the number of the first.
   int add(std::size_t count, const std::string& owner);
   void set_domain(int slot, int domain, Place place, const Checked& program);
-  /// The size of an array's axis.
-  void set_size(int slot, std::int64_t size, const Checked& program);
+  /// The size of an array's axis, which errors call `what`.
+  void set_size(int slot, std::int64_t size, const std::string& what, const Checked& program);
   void unite(int a, int b, Place place, const std::string& variable, const Checked& program);
-  void add_constant(int slot, const std::string& text, Place place);
+  /// `table`: the file where it stands, in the row that the place has as its line; nullptr for the program.
+  void add_constant(int slot, const std::string& text, Place place, const std::string* table = nullptr);
   /// A constant that is only compared with: it need not belong to the domain where the order alone is asked.
   void add_compared(int slot, const std::string& text, Place place, const std::string& compare);
   /// Makes the domains that nobody declared, puts constants into open ones, and refuses unknown constants.
@@ -33,6 +34,7 @@ class Slots {
     std::string text;
     Place place;
     bool only_compared;
+    const std::string* table = nullptr;
   };
   struct Group {
     int domain = -1;

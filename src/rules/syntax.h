@@ -12,6 +12,7 @@ namespace wr::rules {
 
 struct Place {
   int line = 0, column = 0;  // from 1; 0: not in the text
+  bool in_query = false;     // of a query that was asked, not of the program
 };
 
 /// An argument of a relation or an index of a tensor.
@@ -108,6 +109,8 @@ struct Syntax {
 
 /// Throws Error `kin.wr:3:14: ...` at the first mistake.
 Syntax parse_text(std::string_view text, const std::string& name);
+/// A query by itself, with or without `?-` and the dot. Errors are `query:1:14: ...`.
+Statement parse_query(std::string_view text);
 /// One statement in the standard layout; parsing it gives the same statement.
 std::string format(const Statement& statement);
 std::string format(const Formula& formula);

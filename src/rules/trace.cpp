@@ -99,6 +99,21 @@ std::string Tracer::wrong_weight(double weight) const {
                      to_string(settings_.semantics));
 }
 
+void Tracer::check_truth_values(int id, const Array& values) const {
+  const Array all = values.astype(DType::f64).contiguous();
+  const double* v = all.data<double>();
+  const auto wrong = std::find_if_not(v, v + all.count(), [&](double x) { return is_truth_value(x); });
+  if (wrong == v + all.count()) return;
+  std::string tuple;
+  for (std::int64_t rest = wrong - v, i = all.rank() - 1; i >= 0; --i) {
+    const std::int64_t size = all.shape()[static_cast<int>(i)];
+    tuple = domain(predicate(id).domains[i]).name_of(rest % size) + (tuple.empty() ? "" : ", ") + tuple;
+    rest /= size;
+  }
+  throw Error(fmt::format("{}: the array that is given for {} has at ({}) {}", program_.syntax.name, predicate(id).name,
+                          tuple, wrong_weight(*wrong)));
+}
+
 double Tracer::falsehood_of(int id) const {
   return predicate(id).tensor ? 0 : Logic(settings_.semantics, settings_.dtype).falsehood();
 }
@@ -152,8 +167,10 @@ const State& Tracer::parameter(const std::string& name, const Shape& shape, doub
 
 Tensor Tracer::base(int id) {
   const Predicate& p = predicate(id);
-  if (const auto found = data_.arrays.find(p.name); found != data_.arrays.end())
+  if (const auto found = data_.arrays.find(p.name); found != data_.arrays.end()) {
+    if (!p.tensor) check_truth_values(id, found->second);
     return found->second.astype(settings_.dtype);
+  }
   if (const TupleList* list = list_of(id)) return base_list(id, *list);
   if (!p.learn) return base_array(id);
   const Shape shape = shape_of(id);
@@ -256,15 +273,6 @@ Tensor Tracer::with_rules(int id, const Tensor& start) {
   return temperature > 0 ? sigmoid(total * (1 / temperature)) : cast(total > 0, dtype());
 }
 
-BodyValue Tracer::within_memory(const std::function<BodyValue()>& trace) const {
-  try {
-    return trace();
-  } catch (const TooManyCells& many) {
-    check_size(many.cells);
-    throw;
-  }
-}
-
 BodyValue Tracer::rule_value(int statement) {
   const int before = std::exchange(statement_, statement);
   const Statement& s = program_.syntax.statements[statement];
@@ -273,7 +281,7 @@ BodyValue Tracer::rule_value(int statement) {
   std::vector<Axis> out;
   for (const Term& t : s.head.terms)
     if (t.kind == Term::Kind::variable && std::find(out.begin(), out.end(), t.text) == out.end()) out.push_back(t.text);
-  BodyValue value = within_memory([&] { return conjunction_value(s.body, out, meaning, ""); });
+  BodyValue value = placed([&] { return conjunction_value(s.body, out, meaning, ""); });
   Piece& piece = value.piece;
   if (s.weighted && !is_truth_value(s.weight)) fail(s.place, wrong_weight(s.weight));
   if (s.weighted) piece = meaning.weighted(piece, full({}, s.weight, dtype()));
@@ -321,7 +329,7 @@ BodyValue Tracer::body(int statement) {
         names.push_back(t.text);
   });
   const bool query = s.kind == Statement::Kind::query;
-  BodyValue value = within_memory([&]() -> BodyValue {
+  BodyValue value = placed([&]() -> BodyValue {
     if (query && is_led_by_lists(s.body)) return conjunction_value(s.body, names, meaning, "");
     return {formula(s.body, meaning, query ? "" : s.semantics), {}};
   });

@@ -91,6 +91,7 @@ class Tracer {
   double falsehood_of(int predicate) const;
   bool is_truth_value(double weight) const;
   std::string wrong_weight(double weight) const;
+  void check_truth_values(int id, const Array& values) const;
   Array base_array(int predicate) const;
   const State& parameter(const std::string& name, const Shape& shape, double scale);
 
@@ -99,7 +100,18 @@ class Tracer {
   Tensor with_rules(int predicate, const Tensor& start);
   Tensor with_equations(int predicate, const Tensor& start);
   BodyValue rule_value(int statement);
-  BodyValue within_memory(const std::function<BodyValue()>& trace) const;
+  /// What goes wrong in a formula or expression gets the place of the statement that is traced.
+  template <class Trace>
+  auto placed(Trace&& trace) const {
+    try {
+      return trace();
+    } catch (const TooManyCells& many) {
+      check_size(many.cells);
+      throw;
+    } catch (const Misuse& misuse) {
+      fail(program_.syntax.statements[statement_].place, misuse.what);
+    }
+  }
   BodyValue conjunction_value(const Formula& body, const std::vector<Axis>& out, const Logic& logic,
                               const std::string& implication);
   /// `skipped`: an index of the head that the tensor does not have, or -1.

@@ -208,7 +208,7 @@ Piece Tracer::equation_value(int statement) {
   const bool extreme = s.assign == "max=" || s.assign == "min=" || s.assign == "avg=";
   Names keep = needed;
   if (extreme) keep.merge(free_indices(s.value));
-  Piece value = expression(s.value, keep);
+  Piece value = placed([&] { return expression(s.value, keep); });
   if (extreme) {
     std::vector<Axis> gone;
     for (const Axis& a : value.axes)

@@ -95,7 +95,10 @@ Piece Tracer::formula(const Formula& f, const Logic& logic, const std::string& i
       if (Piece listed; listed_forall(f, logic, implication, listed)) return listed;
       return logic.forall(formula(f.parts[0], logic, implication), f.variables);
     case Formula::Kind::count: {
-      const Piece inner = formula(f.parts[0], logic, implication);
+      Piece inner = formula(f.parts[0], logic, implication);
+      // Truth values add up; of costs those count that are finite.
+      const bool costs = logic.semantics() == Semantics::minplus;
+      if (costs) inner.tensor = cast(inner.tensor < logic.falsehood(), dtype());
       const Piece total = einsum_of({inner}, without(inner.axes, f.variables));
       const double n = static_cast<double>(f.right.number);
       const Tensor& t = total.tensor;
@@ -105,7 +108,9 @@ Piece Tracer::formula(const Formula& f, const Logic& logic, const std::string& i
                            : f.compare == "<=" ? t <= n
                            : f.compare == ">"  ? t > n
                                                : t >= n;
-      return {cast(holds, dtype()), total.axes};
+      return {costs ? where(holds, full({}, logic.truth(), dtype()), full({}, logic.falsehood(), dtype()))
+                    : cast(holds, dtype()),
+              total.axes};
     }
   }
   return {};

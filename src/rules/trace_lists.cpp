@@ -69,7 +69,9 @@ std::optional<Joint> Tracer::joint_of(const Formula& body) const {
   top_literals(body, atoms, comparisons);
   std::erase_if(atoms, [&](const Atom* a) { return !lists().is_listed(*a); });
   if (atoms.empty() || joint_ != nullptr) return {};
-  return lists().joined(statement_, atoms, comparisons);
+  const Statement& s = program_.syntax.statements[statement_];
+  const bool whole_rule = s.kind == Statement::Kind::rule && &body == &s.body;
+  return lists().joined(statement_, atoms, comparisons, whole_rule && lists().is_listed(s.head) ? &s.head : nullptr);
 }
 
 std::optional<Joint> Tracer::joint_of(const std::vector<const Expr*>& factors) const {

@@ -335,7 +335,8 @@ std::string Step::graph() const { return ir::print(*inside().graph); }
 
 // ---- compile and eval ----
 
-Step compile(const TracedFunction& fn, const std::vector<Spec>& specs, const CompileOptions& options, Location where) {
+Step compile_traced(const TracedFunction& fn, const std::vector<Spec>& specs, const CompileOptions& options,
+                    Location where) {
   if (tracing())
     fail(where, "compile: another step is being traced; a step cannot be compiled inside one (trace one function)");
   if (options.lanes < 0 || options.lanes > kMaxThreads)
@@ -359,7 +360,7 @@ Step StepFunction::compiled(const std::vector<Spec>& specs, const CompileOptions
     fail(where_, "compile: the function takes " + std::to_string(parameters_) +
                      (parameters_ == 1 ? " tensor" : " tensors") + ", but " + std::to_string(given) +
                      (given == 1 ? " type was given" : " types were given"));
-  return compile(has_open_sizes(specs) ? keep_() : call_, specs, options, where_);
+  return compile_traced(has_open_sizes(specs) ? keep_() : call_, specs, options, where_);
 }
 
 std::vector<Array> eval(const std::vector<Tensor>& tensors, Location where) {

@@ -198,7 +198,7 @@ Tensor RandomStep::unary(const Tensor& x) {
 
 Tensor RandomStep::binary() {
   const Tensor a = any(), b = partner(a);
-  switch (draw(9)) {
+  switch (draw(10)) {
     case 0:
       return a + b;
     case 1:
@@ -215,6 +215,8 @@ Tensor RandomStep::binary() {
       return a * 0.5 + b;
     case 7:
       return tanh(a) * tanh(b) - a;
+    case 8:
+      return tanh(a) * (1 - sigmoid(b)) * sigmoid(b);
     default:
       return relu_grad(leaves_[0], fit(a, leaves_[0].shape()));
   }

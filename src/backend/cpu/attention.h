@@ -12,15 +12,18 @@ struct HeadStrides {
   std::int64_t batch = 0, position = 0, head = 0;
 };
 
-/// A product for each size of block: [whole or the last block of queries][whole or the last block of keys].
+/// A product for each size of block that occurs. Of the queries and keys of a block, those on one side are few: a whole
+/// block of them or what is left over in the end. The other side is long: some whole units, and what is left over of
+/// one if it reaches the end.
 struct BlockGemms {
-  Gemm of[2][2];
-  const Gemm& at(bool last_queries, bool last_keys) const { return of[last_queries][last_keys]; }
+  static constexpr std::int64_t kUnits = 8;  // at most, of a long side
+  Gemm of[2][2][kUnits];
 };
 
 struct AttentionParams {
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, width = 0;
-  std::int64_t query_block = 0, key_block = 0;
+  // Forward keys are the long side, backward queries. Where not all is seen, it ends (begins) at a whole unit.
+  std::int64_t query_block = 0, key_block = 0, unit = 0;
   std::int64_t query_line = 0;  // a block of queries as whole vectors
   double scale = 1;
   bool causal = false;
@@ -31,15 +34,18 @@ struct AttentionParams {
   std::int64_t q_row = 0, k_row = 0, v_row = 0, g_row = 0;     // from one to the next as the products read them
   std::int64_t mask_batch = 0, mask_head = 0, mask_query = 0;  // in elements; keys lie together
   bool add_dk = false, add_dv = false;                         // to what stands there
-  BlockGemms scores, values;                                   // forward: k q', p' v
-  BlockGemms shares, along, of_v, of_k, of_q;                  // backward: k q', v g', p' g, ds' q, ds k
+  bool once = false;                   // the long side is one block: its products need not add to what stands there
+  BlockGemms scores;                   // k q'
+  BlockGemms values;                   // forward: p' v
+  BlockGemms along, of_v, of_k, of_q;  // backward: v g', p' g, ds' q, ds k
 };
 
 /// Where what stands in a run's scratch (beside that of its products), in elements.
 struct AttentionScratch {
-  std::int64_t k_rows = 0, v_rows = 0, q_rows = 0, g_rows = 0;                 // of a head, together
-  std::int64_t lse = 0, along = 0;                                             // of all queries of a head
-  std::int64_t qt = 0, gt = 0, scores = 0, slopes = 0, results = 0, tops = 0;  // of a block
+  std::int64_t k_rows = 0, v_rows = 0, q_rows = 0, g_rows = 0;  // of a head, together
+  std::int64_t lse = 0, along = 0;                              // of all queries of a head
+  std::int64_t qt = 0, gt = 0;                                  // of all queries going back, else of a block
+  std::int64_t scores = 0, slopes = 0, results = 0, tops = 0;   // of a block
   std::int64_t size = 0;
 };
 AttentionScratch scratch_of(const AttentionParams& params, bool backward);

@@ -10,29 +10,44 @@ using ir::Op;
 
 namespace {
 
-// Queries and keys of a block: its scores stay in L1 beside what they are made of. Of a block on the diagonal half is
-// not seen: smaller ones compute less for nothing.
-constexpr std::int64_t kBlock = 64, kCausalBlock = 32;
-constexpr std::size_t kLine = 64;  // bytes: whole vectors on every target
+/// Queries or keys of a block, on the side of which there are few and on the long one, which ends at a whole unit where
+/// not all is seen. The scores of a block stay in L1 beside what they are made of.
+struct Blocks {
+  std::int64_t few, many, unit;
+};
+/// Of a block on the diagonal half is not seen: smaller ones compute less for nothing, as long as what is read again
+/// for each of them stays in L2.
+Blocks blocks_of(bool causal, bool backward, std::int64_t bytes_again, Target target, const Machine& machine) {
+  if (!causal) return {64, 64, 64};
+  if (bytes_again > machine.l2) return {64, 64, 32};
+  if (target == Target::avx512) return {32, 128, 32};
+  return {16, backward ? 64 : 128, 16};
+}
+constexpr std::int64_t kLine = 64;  // bytes: whole vectors on every target
 
 HeadStrides strides_of(const View& v) { return {v.strides[0], v.strides[1], v.strides[2]}; }
 
 /// [b, position, head, column] with columns that lie together.
 bool has_columns(const View& v) { return v.shape[3] <= 1 || v.strides[3] == 1; }
 
-/// Makes the products of every size of block; `shape` says what one is for some queries and keys.
+/// Makes the products of every size of block that can occur; `shape` says what one is for so many on the side of which
+/// there are few and on the long one.
 template <class ShapeOf>
-BlockGemms products(const AttentionParams& p, Target target, const Machine& machine, std::size_t& scratch,
-                    ShapeOf shape) {
+BlockGemms products(const Blocks& blocks, std::int64_t all_few, std::int64_t all_many, bool causal, Target target,
+                    const Machine& machine, std::size_t& scratch, ShapeOf shape) {
   BlockGemms made;
-  const std::int64_t queries[] = {p.query_block, p.queries % std::max<std::int64_t>(p.query_block, 1)},
-                     keys[] = {p.key_block, p.keys % std::max<std::int64_t>(p.key_block, 1)};
+  const std::int64_t few[] = {all_few >= blocks.few ? blocks.few : 0, all_few % blocks.few};
+  const std::int64_t rest = all_many % blocks.unit;
   for (int i = 0; i < 2; ++i)
-    for (int j = 0; j < 2; ++j) {
-      if (queries[i] == 0 || keys[j] == 0) continue;
-      made.of[i][j] = make_gemm(shape(queries[i], keys[j]), target, machine);
-      scratch = std::max(scratch, made.of[i][j].scratch_bytes);
-    }
+    for (int tail = 0; tail < 2; ++tail)
+      for (std::int64_t units = 0; units * blocks.unit < blocks.many; ++units) {
+        const std::int64_t many = units * blocks.unit + (tail ? rest : blocks.unit);
+        if (few[i] == 0 || many == 0 || many > all_many || (tail && rest == 0)) continue;
+        if (!causal && many != blocks.many && many != all_many % blocks.many) continue;
+        Gemm& gemm = made.of[i][tail][units];
+        gemm = make_gemm(shape(few[i], many), target, machine);
+        scratch = std::max(scratch, gemm.scratch_bytes);
+      }
   return made;
 }
 
@@ -57,11 +72,15 @@ void Chooser::attention() {
   if (results[0].count() == 0 && (!backward || results[1].count() == 0)) return;
   p.scale = node_.attrs.reals[0];
   p.causal = node_.attrs.ints[0] != 0;
-  const std::int64_t block = p.causal ? kCausalBlock : kBlock;
-  p.query_block = std::min(block, p.queries);
-  p.key_block = std::min(block, p.keys);
-  const auto unit = static_cast<std::int64_t>(kLine / size_of(type));
-  p.query_line = (p.query_block + unit - 1) / unit * unit;
+  const std::int64_t few = backward ? p.keys : p.queries, many = backward ? p.queries : p.keys;
+  const std::int64_t again = backward ? 5 : 2;  // q, g, both transposed and dq, or k and v
+  const auto element = static_cast<std::int64_t>(size_of(type));
+  const Blocks blocks = blocks_of(p.causal, backward, again * many * p.width * element, target(), kernels_.machine());
+  p.query_block = backward ? blocks.many : blocks.few;
+  p.key_block = backward ? blocks.few : blocks.many;
+  p.unit = blocks.unit;
+  const std::int64_t line = kLine / element;
+  p.query_line = (std::min(p.query_block, p.queries) + line - 1) / line * line;
   p.first = node_.attrs.ints[1];
   p.first_is_row = work_.cut == plan::Cut::along(1);
   p.q = strides_of(q);
@@ -75,18 +94,21 @@ void Chooser::attention() {
     p.mask_query = step(2);
   }
   // Rows that are read again for every block of the others are put together first.
-  p.k_row = p.queries > p.query_block ? p.width : p.k.position;
-  p.v_row = p.queries > p.query_block ? p.width : p.v.position;
+  p.k_row = !backward && p.queries > p.query_block ? p.width : p.k.position;
+  p.v_row = !backward && p.queries > p.query_block ? p.width : p.v.position;
   std::size_t scratch = 0;
   const auto d = p.width, Q = p.query_line;
-  const auto make = [&](auto shape) { return products(p, target(), kernels_.machine(), scratch, shape); };
+  p.once = many <= blocks.many;
+  const auto make = [&](auto shape) {
+    return products(blocks, few, many, p.causal, target(), kernels_.machine(), scratch, shape);
+  };
   std::vector<View> operands = results;
   operands.insert(operands.end(), in.begin(), in.begin() + static_cast<std::ptrdiff_t>(mask));
   if (!backward) {
     p.out = strides_of(results[0]);
     p.lse = strides_of(results[1]);
     p.scores = make([&](auto m, auto n) { return GemmShape{type, n, m, d, p.k_row, 1, Q, 1, Q, 1, false}; });
-    p.values = make([&](auto m, auto n) { return GemmShape{type, m, d, n, 1, Q, p.v_row, 1, d, 1, true}; });
+    p.values = make([&](auto m, auto n) { return GemmShape{type, m, d, n, 1, Q, p.v_row, 1, d, 1, !p.once}; });
   } else {
     p.dq = strides_of(results[0]);
     p.dk = strides_of(results[1]);
@@ -98,11 +120,12 @@ void Chooser::attention() {
     p.g_row = p.keys > p.key_block ? p.width : p.g.position;
     p.add_dk = work_.out[1].accumulate;
     p.add_dv = work_.out[2].accumulate;
-    p.shares = make([&](auto m, auto n) { return GemmShape{type, n, m, d, p.k_row, 1, Q, 1, Q, 1, false}; });
-    p.along = make([&](auto m, auto n) { return GemmShape{type, n, m, d, p.v_row, 1, Q, 1, Q, 1, false}; });
-    p.of_v = make([&](auto m, auto n) { return GemmShape{type, n, d, m, Q, 1, p.g_row, 1, p.dv.position, 1, true}; });
-    p.of_k = make([&](auto m, auto n) { return GemmShape{type, n, d, m, Q, 1, p.q_row, 1, p.dk.position, 1, true}; });
-    p.of_q = make([&](auto m, auto n) { return GemmShape{type, m, d, n, 1, Q, p.k_row, 1, d, 1, true}; });
+    const bool add_dk = p.add_dk || !p.once, add_dv = p.add_dv || !p.once;
+    p.scores = make([&](auto n, auto m) { return GemmShape{type, n, m, d, p.k_row, 1, Q, 1, Q, 1, false}; });
+    p.along = make([&](auto n, auto m) { return GemmShape{type, n, m, d, p.v_row, 1, Q, 1, Q, 1, false}; });
+    p.of_v = make([&](auto n, auto m) { return GemmShape{type, n, d, m, Q, 1, p.g_row, 1, p.dv.position, 1, add_dv}; });
+    p.of_k = make([&](auto n, auto m) { return GemmShape{type, n, d, m, Q, 1, p.q_row, 1, p.dk.position, 1, add_dk}; });
+    p.of_q = make([&](auto n, auto m) { return GemmShape{type, m, d, n, 1, Q, p.k_row, 1, p.dq.position, 1, true}; });
   }
   operands.push_back(emit_.scratch(type, {std::max<std::int64_t>(scratch_of(p, backward).size, 1)}));
   operands.push_back(emit_.scratch_bytes(std::max<std::size_t>(scratch, 64)));

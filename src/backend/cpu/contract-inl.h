@@ -21,6 +21,18 @@ namespace {
 
 // ---- semirings ------------------------------------------------------------------------------------------------------
 
+/// a + b, with the same bits, where products are computed: Zen adds and compares on the same two of four ports, so what
+/// does both leaves the two that multiply idle. `one` is 1, which a compiler that knew it would turn into an addition.
+template <class V>
+HWY_INLINE V sum_as_product(V a, V b, V one) {
+#if HWY_NATIVE_FMA
+  return hn::MulAdd(a, one, b);
+#else
+  static_cast<void>(one);
+  return hn::Add(a, b);
+#endif
+}
+
 template <Semiring semiring, class V>
 HWY_INLINE V met(V a, V b) {
   const hn::DFromV<V> d;
@@ -41,14 +53,15 @@ HWY_INLINE V better(V a, V b) {
   return careful ? hn::IfThenElse(hn::IsNaN(a), a, best) : best;
 }
 
-template <Semiring semiring, class V>
-HWY_INLINE V in_panel(V b) {
-  if constexpr (semiring == Semiring::lukasiewicz) return hn::Sub(b, hn::Set(hn::DFromV<V>(), 1));
-  return b;
-}
+/// What one "and" of a tile has at hand: `b` of the panel, `x` and `y` of the row, `own` of the element.
+template <class V>
+struct Step {
+  V b, x, y, own, one;
+  bool even_row;
+};
 
-// What a tile keeps for every element and does with one "and". `x` and `y` are of the row, `b` of the panel, `own` of
-// the element. Rows and vectors are what registers hold. Where `kWhole`, the whole depth is gone through at once.
+// What a tile keeps for every element and does with one "and". Rows and vectors are what registers hold. Where
+// `kWhole`, the whole depth is gone through at once.
 
 template <Semiring semiring, bool careful>
 struct Result {
@@ -71,11 +84,19 @@ struct Result {
     return better<semiring, careful>(a, b);
   }
   template <class V>
-  static HWY_INLINE void step(V& s, V&, V b, V x, V, V) {
-    V both = met<semiring>(x, b);
-    // hn::Min drops a NaN of its first operand.
-    if constexpr (careful && semiring == Semiring::max_min) both = hn::IfThenElse(hn::IsNaN(x), x, smaller_of(x, b));
-    s = merged(s, both);
+  static HWY_INLINE void step(V& s, V&, const Step<V>& at) {
+    if constexpr (semiring == Semiring::lukasiewicz) {
+      // Three operations: by turns one of them and two of them go to the ports of products.
+      const V sum = at.even_row ? sum_as_product(at.x, at.b, at.one) : hn::Add(at.x, at.b);
+      s = sum_as_product(larger_of(hn::Zero(hn::DFromV<V>()), sum), s, at.one);
+    } else if constexpr (semiring == Semiring::max_plus || semiring == Semiring::min_plus) {
+      s = merged(s, sum_as_product(at.x, at.b, at.one));
+    } else if constexpr (careful && semiring == Semiring::max_min) {
+      // hn::Min drops a NaN of its first operand.
+      s = merged(s, hn::IfThenElse(hn::IsNaN(at.x), at.x, smaller_of(at.x, at.b)));
+    } else {
+      s = merged(s, met<semiring>(at.x, at.b));
+    }
   }
   template <class V>
   static HWY_INLINE V finished(V s, V) {
@@ -98,15 +119,15 @@ struct Share {
     if constexpr (kFactors) others = hn::Set(d, 1);
   }
   template <class V>
-  static HWY_INLINE void step(V& s, V& others, V b, V x, V, V own) {
+  static HWY_INLINE void step(V& s, V& others, const Step<V>& at) {
     const hn::DFromV<V> d;
-    const V both = met<semiring>(x, b), one = hn::Set(d, 1);
+    const V both = met<semiring>(at.x, at.b), one = hn::Set(d, 1);
     if constexpr (kFactors) {
       const auto zero = hn::Eq(both, hn::Zero(d));
       others = hn::Mul(others, hn::IfThenElse(zero, one, both));
       s = hn::Add(s, hn::IfThenElseZero(zero, one));
     } else {
-      s = hn::Add(s, hn::IfThenElseZero(hn::Eq(both, own), one));
+      s = hn::Add(s, hn::IfThenElseZero(hn::Eq(both, at.own), one));
     }
   }
   template <class V>
@@ -135,8 +156,9 @@ struct ByFirst {
     return hn::Add(a, b);
   }
   template <class V>
-  static HWY_INLINE void step(V& s, V&, V b, V x, V y, V own) {
+  static HWY_INLINE void step(V& s, V&, const Step<V>& at) {
     const hn::DFromV<V> d;
+    const V b = at.b, x = at.x, y = at.y, own = at.own;
     const V both = met<semiring>(own, b);
     if constexpr (semiring == Semiring::lukasiewicz) {
       s = hn::Add(s, hn::IfThenElseZero(hn::Gt(both, hn::Zero(d)), x));
@@ -169,6 +191,7 @@ struct Square {
   i64 first_row, first_col, second_row, second_col, own_row, out_row;
   i64 depth, last;  // lanes of the last vector that are columns
   bool merge;
+  T one = 1;  // not known to the compiler where it is used
 };
 
 template <class Cell, class T, int Rows, int Vectors>
@@ -194,15 +217,17 @@ HWY_NOINLINE void run_square(const Square<T>& t) {
       Cell::start(state[i][j], at(more, i, j));
     }
   }
+  const V one = hn::Set(d, t.one);
   const T *HWY_RESTRICT a = t.first, *HWY_RESTRICT second = t.second, *HWY_RESTRICT b = t.panel;
   for (i64 k = t.depth; k > 0; --k) {
     V row[Vectors];
-    WR_UNROLL for (int j = 0; j < Vectors; ++j) row[j] = in_panel<Cell::kSemiring>(hn::LoadU(d, b + j * N));
+    WR_UNROLL for (int j = 0; j < Vectors; ++j) row[j] = hn::LoadU(d, b + j * N);
     WR_UNROLL for (int i = 0; i < Rows; ++i) {
       const V x = hn::Set(d, a[i * t.first_row]);
       V y = x;
       if constexpr (Cell::kSecond) y = hn::Set(d, second[i * t.second_row]);
-      WR_UNROLL for (int j = 0; j < Vectors; ++j) Cell::step(state[i][j], at(more, i, j), row[j], x, y, at(own, i, j));
+      WR_UNROLL for (int j = 0; j < Vectors; ++j)
+          Cell::step(state[i][j], at(more, i, j), Step<V>{row[j], x, y, at(own, i, j), one, i % 2 == 0});
     }
     a += t.first_col;
     if constexpr (Cell::kSecond) second += t.second_col;
@@ -300,6 +325,15 @@ void run_strip(Square<T> t, i64 rows, const Panels& columns, const T* packed) {
   }
 }
 
+/// Panels as `met` wants them.
+template <Semiring semiring, class T>
+void prepare_panels(T* packed, i64 vectors) {
+  const Tag<T> d;
+  if constexpr (semiring == Semiring::lukasiewicz)
+    for (i64 i = 0; i < vectors; ++i, packed += kLanes<T>)
+      hn::StoreU(hn::Sub(hn::LoadU(d, packed), hn::Set(d, 1)), d, packed);
+}
+
 template <class Cell, class T>
 void run_matrix(const Contraction& made, const T* first, const T* second, const T* panel, const T* own, T* out,
                 T* packed) {
@@ -311,6 +345,7 @@ void run_matrix(const Contraction& made, const T* first, const T* second, const 
     for (i64 z = 0, k = 0; z < deep.count; k += deep.length(z++)) {
       const i64 depth = s.depth == 0 ? 0 : deep.length(z);
       pack_block(panel + k * s.panel.row + j * s.panel.column, s.panel.column, s.panel.row, columns, depth, packed);
+      prepare_panels<Cell::kSemiring>(packed, across.width(x) / kLanes<T> * depth);
       for (i64 i = 0, rows = 0; i < s.rows; i += rows) {
         rows = height_of(Cell::kRows, s.rows - i);
         const Square<T> t{first + i * s.first.row + k * s.first.column,

@@ -7,7 +7,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace wr::cpu::HWY_NAMESPACE {
-template ContractKernel find_contract_kernel<double>(ContractJob job, Semiring semiring);
+ContractKernel contract_f64(ContractJob job, Semiring semiring) { return find_contract_kernel<double>(job, semiring); }
 }  // namespace wr::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -18,8 +18,8 @@ namespace wr::cpu {
 
 template <>
 ContractKernel contract_kernel<double>(ContractJob job, Semiring semiring, Target target) {
-  WINDROW_RETURN_FOR(target, find_contract_kernel<double>(job, semiring))
-  return HWY_NAMESPACE::find_contract_kernel<double>(job, semiring);  // the baseline, which every machine has
+  WINDROW_RETURN_FOR(target, contract_f64(job, semiring))
+  return HWY_NAMESPACE::contract_f64(job, semiring);  // the baseline, which every machine has
 }
 
 }  // namespace wr::cpu

@@ -158,6 +158,16 @@ HWY_INLINE V root_of(D d, V x) {
 // ---- exponentials
 // --------------------------------------------------------------------------------------------------------
 
+/// (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2.
+template <class D, class V>
+HWY_INLINE V exp_series(D d, V r) {
+  if constexpr (kIsF32<D>) return polynomial(d, r, 0.5, 0.1666657631, 0.04166655376, 0.008363292753, 0.001392632562);
+  return polynomial(d, r, 0.50000000000000010417, 0.16666666666666667468, 0.041666666666623476764,
+                    0.0083333333333300117609, 0.0013888888917538295848, 0.00019841269863303223296,
+                    0.000024801520792572692843, 2.7557268072890098263e-6, 2.762032742826823816e-7,
+                    2.5100569275813682631e-8);
+}
+
 /// x = n ln 2 + r with |r| <= ln 2 / 2; returns exp(r) - 1 - r over r^2.
 template <class D, class V>
 HWY_INLINE V reduce_exponent(D d, V x, V& n, V& r) {
@@ -166,11 +176,7 @@ HWY_INLINE V reduce_exponent(D d, V x, V& n, V& r) {
   // ln 2 in two parts, the first short enough that n times it is exact.
   r = hn::NegMulAdd(n, constant(d, kIsF32<D> ? 0.693145751953125 : 0.69314718055966295651), x);
   r = hn::NegMulAdd(n, constant(d, kIsF32<D> ? 1.428606765330187045e-6 : 2.8235290563031577e-13), r);
-  if constexpr (kIsF32<D>) return polynomial(d, r, 0.5, 0.1666657631, 0.04166655376, 0.008363292753, 0.001392632562);
-  return polynomial(d, r, 0.50000000000000010417, 0.16666666666666667468, 0.041666666666623476764,
-                    0.0083333333333300117609, 0.0013888888917538295848, 0.00019841269863303223296,
-                    0.000024801520792572692843, 2.7557268072890098263e-6, 2.762032742826823816e-7,
-                    2.5100569275813682631e-8);
+  return exp_series(d, r);
 }
 
 // Clamping with the constant first keeps NaN: x86 min and max return their second operand then.
@@ -326,6 +332,16 @@ HWY_INLINE V log1p_of(D d, V x) {
   r = hn::IfThenElse(hn::Lt(x, constant(d, infinity)), r, x);
   const V pole = hn::IfThenElse(hn::Eq(x, constant(d, -1)), constant(d, -infinity), hn::NaN(d));
   return hn::IfThenElse(hn::Gt(x, constant(d, -1)), r, pole);
+}
+
+/// log(1 + x) for x from 0 to 1, and NaN: f32 within 4 units by a polynomial.
+template <class D, class V>
+HWY_INLINE V log1p_unit_of(D d, V x) {
+  if constexpr (kIsF32<D>)
+    return hn::Mul(x,
+                   polynomial(d, x, 0.999999995287, -0.499999024197, 0.33329962343, -0.249541330544, 0.196759368336,
+                              -0.153055871486, 0.106036479074, -0.0569594839461, 0.0198514441538, -0.00324402281565));
+  return log1p_of(d, x);
 }
 
 // ---- error function

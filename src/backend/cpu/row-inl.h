@@ -18,18 +18,16 @@ namespace wr::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using std::int64_t;
 
-/// exp of what is at most 88 (f32) or 709 (f64), and 0 where that is below the least normal number: one factor does
-/// for the power of two. Within 2 units.
+/// 2^x for x up to 127 (f32) or 1023 (f64), and 0 where that is below the least normal number. Within 2 units.
 template <class D, class V>
-HWY_INLINE V exp_or_zero(D d, V x) {
-#if WINDROW_HAVE_AVX512
-  return exp_of(d, x);
-#else
-  V n, r;
-  x = clamp_keep_nan(d, x, kIsF32<D> ? -88.0 : -709.0, kIsF32<D> ? 88.0 : 709.0);
-  const V q = reduce_exponent(d, x, n, r);
-  return hn::Mul(hn::Add(hn::MulAdd(q, hn::Mul(r, r), r), constant(d, 1)), exact_power_of_two(d, n));
-#endif
+HWY_INLINE V exp2_or_zero(D d, V x) {
+  constexpr int kMantissa = kIsF32<D> ? 23 : 52, kBias = kIsF32<D> ? 127 : 1023;
+  x = larger_of(constant(d, -kBias), x);
+  const V shift = constant(d, kBias + (kIsF32<D> ? 12582912.0 : 6755399441055744.0));
+  const V shifted = hn::Add(x, shift);  // its low bits are the exponent
+  const V r = hn::Mul(hn::Sub(x, hn::Sub(shifted, shift)), constant(d, 0.69314718055994530942));
+  const V power = hn::BitCast(d, hn::ShiftLeft<kMantissa>(hn::BitCast(hn::RebindToUnsigned<D>(), shifted)));
+  return hn::Mul(hn::Add(hn::MulAdd(exp_series(d, r), hn::Mul(r, r), r), constant(d, 1)), power);
 }
 
 /// All lanes of a vector, or its first n: how the body of a loop over a row loads and stores.

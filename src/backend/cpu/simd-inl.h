@@ -80,6 +80,7 @@ struct Simd {
   HWY_INLINE friend Simd expm1(Simd a) { return expm1_of(D(), a.v); }
   HWY_INLINE friend Simd log(Simd a) { return log_of(D(), a.v); }
   HWY_INLINE friend Simd log1p(Simd a) { return log1p_of(D(), a.v); }
+  HWY_INLINE friend Simd log1p_unit(Simd a) { return log1p_unit_of(D(), a.v); }
   HWY_INLINE friend Simd sin(Simd a) { return sin_of(D(), a.v); }
   HWY_INLINE friend Simd cos(Simd a) { return cos_of(D(), a.v); }
   HWY_INLINE friend Simd tanh(Simd a) { return tanh_of(D(), a.v); }

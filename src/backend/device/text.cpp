@@ -96,6 +96,7 @@ struct Text {
   friend Text expm1(const Text& a) { return call("expm1", a); }
   friend Text log(const Text& a) { return call("log", a); }
   friend Text log1p(const Text& a) { return call("log1p", a); }
+  friend Text log1p_unit(const Text& a) { return log1p(a); }
   friend Text sin(const Text& a) { return call("sin", a); }
   friend Text cos(const Text& a) { return call("cos", a); }
   friend Text floor(const Text& a) { return call("floor", a); }
