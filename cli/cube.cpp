@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "apps/cube/cube.h"
 #include "apps/cube/report.h"
@@ -11,6 +10,7 @@
 #include "cli/eval.h"
 #include "cli/session.h"
 #include "cli/train.h"
+#include "windrow/clock.h"
 #include "windrow/error.h"
 #include "windrow/text.h"
 
@@ -29,8 +29,6 @@ struct CubeOptions {
   bool json = false;
   double seconds = 0;
 };
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 double percent(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0;
@@ -261,7 +259,7 @@ int evaluate_cube(const EvalOptions& o) {
     for (std::size_t d = 0; d < kDistances; ++d) fmt::print("{:>4} {:>9.3f} %\n", d, 100 * share[d]);
     return 0;
   }
-  const double start = now();
+  const double start = seconds_now();
   const FullCensus result = census(judge.everything(), cube_distances(), limit, beam);
   if (o.json) {
     fmt::print("{}\n", json_of(result).dump());
@@ -271,7 +269,7 @@ int evaluate_cube(const EvalOptions& o) {
              trained.settings.hidden, result.all.states, limit,
              beam > 1 ? fmt::format("greedy, then a beam of {} for the {} that fail", beam, result.searched)
                       : std::string("greedy"),
-             now() - start);
+             seconds_now() - start);
   print_census(result);
   return 0;
 }

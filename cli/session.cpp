@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +14,7 @@
 #include <string_view>
 
 #include "base/host.h"
+#include "windrow/clock.h"
 #include "windrow/error.h"
 
 namespace wr::cli {
@@ -23,8 +23,6 @@ namespace {
 volatile std::sig_atomic_t interrupts = 0, saving = 0;
 
 constexpr double kMostSeconds = 1e9;
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 constexpr std::array<int, 3> kSignals{SIGINT, SIGTERM, SIGHUP};
 
@@ -117,10 +115,10 @@ Budget::Budget(double seconds) : end_(std::numeric_limits<double>::infinity()) {
     if (problem != std::errc() || stop != end || !(seconds > 0 && seconds <= kMostSeconds))
       throw Error(fmt::format("WINDROW_SECONDS is '{}'; expected a number of seconds", given));
   }
-  if (seconds > 0) end_ = now() + seconds;
+  if (seconds > 0) end_ = seconds_now() + seconds;
 }
 
-bool Budget::is_over() const { return now() >= end_; }
+bool Budget::is_over() const { return seconds_now() >= end_; }
 
 void check_outputs(std::initializer_list<Output> outputs, std::initializer_list<Output> inputs) {
   for (const Output& out : outputs)

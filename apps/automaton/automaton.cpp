@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "apps/automaton/exam.h"
 #include "apps/common/metadata.h"
+#include "windrow/clock.h"
 
 namespace wr::apps {
 namespace {
@@ -16,8 +16,6 @@ constexpr std::int64_t kPointEvery = 20;                        // updates betwe
 constexpr std::uint64_t kLookNumbers = std::uint64_t{1} << 62;  // batches that are not trained on
 constexpr int kLookBatches = 4;
 constexpr double kClose = 0.1;  // a hard loss that is worth going on with
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 DType dtype_of(const AutomatonSettings& s) { return s.dtype == "f64" ? DType::f64 : DType::f32; }
 
@@ -315,7 +313,7 @@ Outcome AutomatonRun::train(const AutomatonWatch& watch) {
       begin_again();
       continue;
     }
-    const double start = now();
+    const double start = seconds_now();
     bool look_now = true;
     if (stage == Stage::search) {
       polish();
@@ -330,7 +328,7 @@ Outcome AutomatonRun::train(const AutomatonWatch& watch) {
     const Look found = look_now ? look(kLookBatches) : Look{};
     if (stage == Stage::search) in_vain_ = found.error < last_hard_ ? 0 : in_vain_ + 1;
     if (look_now) history_.push_back({done_, recent_, last_hard_ = found.error});
-    const double took = now() - start;
+    const double took = seconds_now() - start;
     seconds_ += took;
     Pace& pace = paces[stage];
     pace = {pace.seconds + took, pace.count + 1};

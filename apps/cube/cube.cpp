@@ -1,9 +1,9 @@
 #include "apps/cube/cube.h"
 
-#include <chrono>
 #include <cmath>
 
 #include "apps/common/metadata.h"
+#include "windrow/clock.h"
 #include "windrow/error.h"
 
 namespace wr::apps {
@@ -13,8 +13,6 @@ constexpr int kPoints = 20;           // measurements of a run
 constexpr std::size_t kWatched = 60;  // states of each distance
 constexpr int kMoveLimit = 20;
 constexpr std::int64_t kJudged = 1024;
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 std::unique_ptr<CubeLearner> make_learner(const CubeSettings& s, const CompileOptions& options) {
   nn::seed(s.seed);
@@ -105,7 +103,7 @@ void CubeRun::add_point() {
 }
 
 bool CubeRun::train(const CubeWatch& watch) {
-  const double start = now(), before = seconds_;
+  const double start = seconds_now(), before = seconds_;
   const std::int64_t first = learner_->done(), total = learner_->total();
   const std::int64_t every = std::max<std::int64_t>(1, total / kPoints);
   double last_loss = 0;
@@ -113,10 +111,10 @@ bool CubeRun::train(const CubeWatch& watch) {
     const std::int64_t was = learner_->done();
     learner_->advance();
     const std::int64_t is = learner_->done();
-    seconds_ = before + now() - start;
+    seconds_ = before + seconds_now() - start;
     if (is / every != was / every || is >= total) {
       add_point();
-      seconds_ = before + now() - start;
+      seconds_ = before + seconds_now() - start;
       history_.back().seconds = seconds_;
       last_loss = history_.back().loss;
       if (!std::isfinite(last_loss))
@@ -125,7 +123,7 @@ bool CubeRun::train(const CubeWatch& watch) {
       if (watch.point) watch.point(history_.back());
     }
     if (watch.step) {
-      const double passed = now() - start, rate = static_cast<double>(is - first) / std::max(passed, 1e-9);
+      const double passed = seconds_now() - start, rate = static_cast<double>(is - first) / std::max(passed, 1e-9);
       watch.step({is, total, learner_->unit(), last_loss, rate, static_cast<double>(total - is) / std::max(rate, 1e-9),
                   learner_->note()});
     }

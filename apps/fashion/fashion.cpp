@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
+#include "windrow/clock.h"
 #include "windrow/error.h"
 #include "windrow/losses.h"
 
@@ -13,8 +13,6 @@ namespace wr::apps {
 namespace {
 
 constexpr std::int64_t kEvalBatch = 200;
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 void check(const data::Dataset& set, const char* part) {
   if (set.x.dtype() != DType::u8 || set.x.rank() != 3 || set.x.size(1) != kSide || set.x.size(2) != kSide) {
@@ -182,7 +180,7 @@ Step TrainingRun::make_step(int threads, const PlannedFor& plan) {
 }
 
 void TrainingRun::run_step() {
-  const double start = now();
+  const double start = seconds_now();
   const data::Batch& batch = loader_->next();
   const auto results = (*step_)(batch.x, batch.y);
   const double loss = results[0].item<float>();
@@ -193,7 +191,7 @@ void TrainingRun::run_step() {
   loss_sum_ += loss * static_cast<double>(batch.count);
   right_ += results[1].item<float>();
   ++done_;
-  epoch_seconds_ += now() - start;
+  epoch_seconds_ += seconds_now() - start;
 }
 
 void TrainingRun::end_epoch() {
@@ -214,20 +212,20 @@ void TrainingRun::end_epoch() {
 
 bool TrainingRun::train(const Watch& watch) {
   const std::int64_t total = settings_.epochs * steps_per_epoch_, first = done_;
-  const double start = now(), before = seconds_;
+  const double start = seconds_now(), before = seconds_;
   while (done_ < total) {
     run_step();
-    seconds_ = before + now() - start;
+    seconds_ = before + seconds_now() - start;
     if (watch.step) {
       const std::int64_t in_epoch = (done_ - 1) % steps_per_epoch_ + 1;
-      const double each = (now() - start) / static_cast<double>(done_ - first);
+      const double each = (seconds_now() - start) / static_cast<double>(done_ - first);
       const auto images = static_cast<double>(std::min(in_epoch * settings_.batch, images_.train.count()));
       watch.step({(done_ - 1) / steps_per_epoch_ + 1, settings_.epochs, in_epoch, steps_per_epoch_, loss_sum_ / images,
                   right_ / images, images / std::max(epoch_seconds_, 1e-9), each * static_cast<double>(total - done_)});
     }
     if (done_ % steps_per_epoch_ == 0) {
       end_epoch();
-      seconds_ = before + now() - start;
+      seconds_ = before + seconds_now() - start;
       history_.back().seconds = seconds_;
       if (watch.epoch) watch.epoch(history_.back());
     }

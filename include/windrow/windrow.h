@@ -1,5 +1,5 @@
 // What most programs include. Besides: report.h, chart.h, agents.h, rl.h, circuit.h, bench.h, random.h,
-// files.h.
+// files.h, clock.h.
 #pragma once
 
 #include "windrow/array.h"

@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 
+#include "windrow/clock.h"
 #include "windrow/report.h"
 #include "windrow/text.h"
 
@@ -15,8 +15,6 @@ namespace {
 
 constexpr double kSecondsBetweenLines = 0.1, kSecondsBetweenPlainLines = 30;
 constexpr int kLongestBar = 24, kShortestBar = 6;
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 int terminal_columns() {
   winsize size{};
@@ -67,12 +65,12 @@ std::string progress_line(const Moment& m, int columns) {
 }
 
 Progress::Progress(Form form) : form_(resolve(form)) {
-  if (form_ == Form::plain) next_ = now() + kSecondsBetweenPlainLines;
+  if (form_ == Form::plain) next_ = seconds_now() + kSecondsBetweenPlainLines;
 }
 
 void Progress::show(const Moment& moment) {
   if (form_ != Form::line && form_ != Form::plain) return;
-  const double time = now();
+  const double time = seconds_now();
   if (time < next_) return;
   next_ = time + (form_ == Form::line ? kSecondsBetweenLines : kSecondsBetweenPlainLines);
   if (form_ == Form::line)

@@ -1,9 +1,8 @@
 // Progress, logs, curves and page of a run in one.
 #include <fmt/format.h>
 
-#include <chrono>
-
 #include "base/json.h"
+#include "windrow/clock.h"
 #include "windrow/files.h"
 #include "windrow/report.h"
 #include "windrow/text.h"
@@ -13,22 +12,20 @@ namespace {
 
 constexpr double kSecondsOfARate = 2;
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
 }  // namespace
 
 Run::Run(RunOptions options)
-    : options_(std::move(options)), progress_(options_.form), begin_(now()), mark_time_(begin_) {
+    : options_(std::move(options)), progress_(options_.form), begin_(seconds_now()), mark_time_(begin_) {
   const std::vector<Output> outputs{{"page", options_.page}};
   try_outputs(outputs);
   for (const std::string& path : options_.logs) logs_.emplace_back(path);
   history_.name = options_.name;
 }
 
-double Run::seconds() const { return now() - begin_; }
+double Run::seconds() const { return seconds_now() - begin_; }
 
 void Run::step(std::int64_t done, const Values& values) {
-  const double time = now();
+  const double time = seconds_now();
   if (time - mark_time_ >= kSecondsOfARate || rate_ == 0) {
     if (time > mark_time_) rate_ = static_cast<double>(done - mark_done_) / (time - mark_time_);
     if (time - mark_time_ >= kSecondsOfARate) {

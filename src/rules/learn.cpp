@@ -1,13 +1,13 @@
 // Learning: what @minimize names is traced once with its gradients and the optimiser, and run until it is done.
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cmath>
 
 #include "rules/inside.h"
 #include "rules/real.h"
 #include "rules/strata.h"
 #include "windrow/checkpoint.h"
+#include "windrow/clock.h"
 #include "windrow/error.h"
 #include "windrow/optim.h"
 #include "windrow/step.h"
@@ -139,8 +139,8 @@ TrainReport Program::train(const TrainOptions& options) {
   const double lr = options.lr > 0 ? options.lr : option(*goal, "lr", 0.01);
   const auto optimiser = optimiser_for(*goal, lr);
   TrainReport report;
-  const auto start = std::chrono::steady_clock::now();
-  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  const double start = seconds_now();
+  const auto seconds = [&] { return seconds_now() - start; };
   Step step = compile(
       [&](const std::vector<Tensor>&) {
         TraceOptions trace_options;

@@ -3,19 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <set>
 
 #include "rules/inside.h"
+#include "windrow/clock.h"
 #include "windrow/error.h"
 #include "windrow/step.h"
 
 namespace wr::rules {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// The rule or equation by which a predicate depends on its own component, else its first: for messages and profiles.
 const Statement* recursive_rule(const Checked& program, int component, int predicate) {
@@ -130,7 +127,7 @@ void RealSolver::prepare(const std::vector<int>& wanted) {
 }
 
 void RealSolver::solve_fixpoint(int component) {
-  const auto start = Clock::now();
+  const double start = seconds_now();
   const auto& members = program_.components[component];
   std::vector<Array> now = run([&](Tracer& t) {
     std::vector<Tensor> list;
@@ -175,11 +172,11 @@ void RealSolver::solve_fixpoint(int component) {
   facts_.iterations += i;
   const Statement* rule = recursive_rule(program_, component, members[0]);
   facts_.rules.push_back(
-      {rule != nullptr ? format(*rule) : "", rule != nullptr ? rule->place.line : 0, seconds_since(start), i});
+      {rule != nullptr ? format(*rule) : "", rule != nullptr ? rule->place.line : 0, seconds_now() - start, i});
 }
 
 RealSolver::Found RealSolver::query(int statement) {
-  const auto start = Clock::now();
+  const double start = seconds_now();
   const Statement& s = program_.syntax.statements[statement];
   std::vector<int> wanted;
   for_each_atom(s.body, false, [&](const Atom& a, bool) { wanted.push_back(program_.id(a.name)); });
@@ -191,7 +188,7 @@ RealSolver::Found RealSolver::query(int statement) {
     found.axes = without(body.piece.axes, {kJoint});
     return std::vector<Tensor>{body.piece.tensor};
   })[0];
-  facts_.seconds += seconds_since(start);
+  facts_.seconds += seconds_now() - start;
   return found;
 }
 

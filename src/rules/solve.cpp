@@ -3,17 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 
 #include "rules/functions.h"
+#include "windrow/clock.h"
 #include "windrow/error.h"
 
 namespace wr::rules {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 }  // namespace
 
@@ -127,7 +124,7 @@ std::vector<bool> Solver::needed_by(const std::vector<int>& wanted) const {
 }
 
 void Solver::run(const std::vector<int>& wanted) {
-  const auto start = Clock::now();
+  const double start = seconds_now();
   const std::vector<bool> needed = needed_by(wanted);
   load_facts(data_, needed);
   for (const Core::Stage& stage : core_.stages) {
@@ -141,7 +138,7 @@ void Solver::run(const std::vector<int>& wanted) {
     if (!part.rules.empty()) run_stage(part);
   }
   facts_.iterations = iteration_;
-  facts_.seconds = seconds_since(start);
+  facts_.seconds = seconds_now() - start;
   std::erase_if(facts_.rules, [](const SolveFacts::Line& line) { return line.seconds == 0; });
 }
 
@@ -159,11 +156,11 @@ void Solver::run_join(Join& join, int rule) {
   const CoreRule& r = core_.rules[rule];
   SolveFacts::Line& line = facts_.rules[r.statement];
   Trie& out = fresh_[r.head.predicate];
-  const auto start = Clock::now();
+  const double start = seconds_now();
   const std::int64_t before = out.count();
   join.run(out);
   line.found += out.count() - before;
-  line.seconds += seconds_since(start);
+  line.seconds += seconds_now() - start;
 }
 
 void Solver::note_ranks(int predicate, const std::vector<Value>& prefix, const Row& row) {

@@ -67,7 +67,10 @@ template <Semiring semiring, bool careful>
 struct Result {
   static constexpr Semiring kSemiring = semiring;
   static constexpr bool kSecond = false, kOwn = false, kWhole = false;
-  static constexpr int kStates = 1, kRows = kManyRegisters ? 8 : 4, kVectors = kManyRegisters ? 3 : 2;
+  // The careful tile is rarely wanted: a small one compiles fast.
+  static constexpr int kStates = 1;
+  static constexpr int kRows = careful ? 2 : kManyRegisters ? 8 : 4;
+  static constexpr int kVectors = careful ? 1 : kManyRegisters ? 3 : 2;
   template <class V>
   static HWY_INLINE void start(V& s, V&) {
     using T = hn::TFromV<V>;

@@ -2,12 +2,14 @@
 //
 // Three ways through an input: `Across` where a reduced axis is contiguous (a vector per output, then a transposing
 // tree that finishes a vector of outputs at once), `Down` where a kept axis is (a vector of outputs at once), `Single`
-// for the rest. All combine long ranges pairwise, by halves, in an order that depends on the sizes alone.
+// for the rest. All combine long ranges pairwise, by halves, in an order that depends on the sizes alone. Integers, of
+// which any order gives the same, go by plain loops.
 #include <hwy/highway.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/simd-inl.h"
@@ -26,16 +28,20 @@ namespace hn = hwy::HWY_NAMESPACE;
 // ---- the ops
 // -------------------------------------------------------------------------------------------------------------------
 
+/// Unsigned integers wrap as vectors do; signed ones may not.
+template <class T>
+using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+
 template <class T>
 struct Sum {
   static constexpr T kIdentity = 0;
-  HWY_INLINE static T combine(T a, T b) { return a + b; }
+  HWY_INLINE static T combine(T a, T b) { return static_cast<T>(Wrapping<T>(a) + Wrapping<T>(b)); }
   HWY_INLINE static Simd<T> combine(Simd<T> a, Simd<T> b) { return a + b; }
 };
 template <class T>
 struct Product {
   static constexpr T kIdentity = 1;
-  HWY_INLINE static T combine(T a, T b) { return a * b; }
+  HWY_INLINE static T combine(T a, T b) { return static_cast<T>(Wrapping<T>(a) * Wrapping<T>(b)); }
   HWY_INLINE static Simd<T> combine(Simd<T> a, Simd<T> b) { return a * b; }
 };
 template <class T>
@@ -83,7 +89,7 @@ struct Cursor {
   std::int64_t index[kMaxRank];
   std::int64_t in = 0, out = 0;
 
-  explicit Cursor(const Axes& a, std::int64_t start = 0) : axes(a) {
+  HWY_NOINLINE explicit Cursor(const Axes& a, std::int64_t start = 0) : axes(a) {
     for (int i = axes.rank - 1; i >= 0; --i) {
       index[i] = start % axes.size[i];
       start /= axes.size[i];
@@ -92,13 +98,23 @@ struct Cursor {
     }
   }
   HWY_INLINE void next() {
-    for (int i = axes.rank - 1; i >= 0; --i) {
-      in += axes.in[i];
-      out += axes.out[i];
-      if (++index[i] < axes.size[i]) return;
+    const int last = axes.rank - 1;
+    if (last < 0) return;
+    in += axes.in[last];
+    out += axes.out[last];
+    if (++index[last] == axes.size[last]) carry();
+  }
+
+ private:
+  HWY_NOINLINE void carry() {
+    for (int i = axes.rank - 1; index[i] == axes.size[i]; --i) {
       in -= index[i] * axes.in[i];
       out -= index[i] * axes.out[i];
       index[i] = 0;
+      if (i == 0) return;
+      in += axes.in[i - 1];
+      out += axes.out[i - 1];
+      ++index[i - 1];
     }
   }
 };
@@ -153,7 +169,7 @@ struct KeepPosition {
  private:
   static bool same(T a, T b) { return a == b || (a != a && b != b); }
 
-  std::int64_t first_in_run(const T* run, T value) const {
+  HWY_NOINLINE std::int64_t first_in_run(const T* run, T value) const {
     const hn::ScalableTag<T> d;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
     const auto target = hn::Set(d, value);
@@ -166,7 +182,7 @@ struct KeepPosition {
     }
     return 0;
   }
-  std::int64_t first_anywhere(const T* base, T value) const {
+  HWY_NOINLINE std::int64_t first_anywhere(const T* base, T value) const {
     const std::int64_t n = reduced.count();
     if (reduced.rank == 1) {
       for (std::int64_t i = 0; i < n; ++i)
@@ -456,6 +472,52 @@ struct Single {
   }
 };
 
+// ---- integers ----
+
+// Integers may be combined in any order, so plain loops do, which the compiler turns into vectors.
+
+template <class Op, class T>
+struct IntegersAcross {
+  template <class Keep>
+  static void run_all(const T* from, const Axes& kept, const Axes& outer, std::int64_t run, const Keep& keep) {
+    const std::int64_t count = kept.count(), runs = outer.count();
+    Cursor cursor(kept);
+    for (std::int64_t r = 0; r < count; ++r, cursor.next()) {
+      T total = Op::kIdentity;
+      Cursor along(outer);
+      for (std::int64_t k = 0; k < runs; ++k, along.next()) {
+        const T* const at = from + cursor.in + along.in;
+        for (std::int64_t i = 0; i < run; ++i) total = Op::combine(total, at[i]);
+      }
+      keep.one(cursor.in, cursor.out, total);
+    }
+  }
+};
+
+template <class Op, class T>
+struct IntegersDown {
+  static constexpr std::int64_t kColumns = 64;  // at a time
+
+  template <class Keep>
+  static void run_all(const T* from, const Axes& kept, std::int64_t columns, const Axes& reduced, const Keep& keep) {
+    const std::int64_t count = kept.count(), length = reduced.count();
+    Cursor cursor(kept);
+    for (std::int64_t r = 0; r < count; ++r, cursor.next()) {
+      for (std::int64_t c = 0; c < columns; c += kColumns) {
+        const std::int64_t n = std::min(kColumns, columns - c);
+        T total[kColumns];
+        std::fill_n(total, n, Op::kIdentity);
+        Cursor down(reduced);
+        for (std::int64_t k = 0; k < length; ++k, down.next()) {
+          const T* const at = from + cursor.in + c + down.in;
+          for (std::int64_t i = 0; i < n; ++i) total[i] = Op::combine(total[i], at[i]);
+        }
+        for (std::int64_t i = 0; i < n; ++i) keep.one(cursor.in + c + i, cursor.out + c + i, total[i]);
+      }
+    }
+  }
+};
+
 // ---- the choice
 // ------------------------------------------------------------------------------------------------------------------
 
@@ -474,18 +536,18 @@ inline void read_axes(const ReduceParams& params, std::int64_t rows, Axes& kept,
 template <class Op, class T, class Keep>
 void reduce_with(const T* from, const Axes& kept, const Axes& reduced, const Keep& keep) {
   if (kept.count() <= 0) return;
-  if constexpr (sizeof(T) >= 4) {
-    const int across = find_contiguous(reduced, false), down = find_contiguous(kept, true);
-    if (reduced.count() > 0 && across >= 0) {
-      Axes outer = reduced;
-      outer.remove(across);
-      return Across<Op, T>::run_all(from, kept, outer, reduced.size[across], keep);
-    }
-    if (reduced.count() > 0 && down >= 0) {
-      Axes others = kept;
-      others.remove(down);
-      return Down<Op, T>::run_all(from, others, kept.size[down], reduced, keep);
-    }
+  const int across = find_contiguous(reduced, false), down = find_contiguous(kept, true);
+  if (reduced.count() > 0 && across >= 0) {
+    Axes outer = reduced;
+    outer.remove(across);
+    using Way = std::conditional_t<std::is_integral_v<T>, IntegersAcross<Op, T>, Across<Op, T>>;
+    return Way::run_all(from, kept, outer, reduced.size[across], keep);
+  }
+  if (reduced.count() > 0 && down >= 0) {
+    Axes others = kept;
+    others.remove(down);
+    using Way = std::conditional_t<std::is_integral_v<T>, IntegersDown<Op, T>, Down<Op, T>>;
+    return Way::run_all(from, others, kept.size[down], reduced, keep);
   }
   Single<Op, T>::run_all(from, kept, reduced, keep);
 }
