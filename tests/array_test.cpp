@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "errors.h"
 #include "windrow/error.h"
 
 namespace wr {
@@ -21,18 +22,6 @@ using Floats = std::vector<float>;
 
 Floats values(const Array& a) { return a.to_vector<float>(); }
 bool share_memory(const Array& a, const Array& b) { return ArrayAccess::overlap(a, b); }
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-#define EXPECT_ERROR(statement, text)                                                                               \
-  EXPECT_PRED2([](const std::string& all, const std::string& part) { return all.find(part) != std::string::npos; }, \
-               error_of([&] { statement; }), text)
 
 // Values.
 

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "apps/cube/report.h"
+#include "errors.h"
 #include "windrow/error.h"
 
 namespace wr::apps {
@@ -20,15 +21,6 @@ std::string temporary(const std::string& name) {
   const auto folder = std::filesystem::path(testing::TempDir()) / ("windrow_cube_" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
   return (folder / name).string();
-}
-
-std::string message_of(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 CubeSettings tiny(const std::string& preset) {
@@ -51,12 +43,12 @@ TEST(CubeSettings, TextsAreReadBackAndMistakesNamed) {
     EXPECT_EQ(to_texts(other), to_texts(s));
   }
   CubeSettings s;
-  EXPECT_EQ(message_of([&] { set(s, "method", "magic"); }),
+  EXPECT_EQ(error_of([&] { set(s, "method", "magic"); }),
             "method is 'magic'; expected one of supervised, value-iteration, dqn");
-  EXPECT_EQ(message_of([&] { set(s, "n-step", "0"); }), "n-step is '0'; expected a number from 1 to 100");
-  EXPECT_EQ(message_of([&] { set(s, "double", "maybe"); }), "double is 'maybe'; expected yes or no");
-  EXPECT_NE(message_of([&] { set(s, "hidden", "512,,2"); }).find("512,,2"), std::string::npos);
-  EXPECT_NE(message_of([&] { cube_preset("worst"); }).find("best, label-free, dqn"), std::string::npos);
+  EXPECT_EQ(error_of([&] { set(s, "n-step", "0"); }), "n-step is '0'; expected a number from 1 to 100");
+  EXPECT_EQ(error_of([&] { set(s, "double", "maybe"); }), "double is 'maybe'; expected yes or no");
+  EXPECT_NE(error_of([&] { set(s, "hidden", "512,,2"); }).find("512,,2"), std::string::npos);
+  EXPECT_NE(error_of([&] { cube_preset("worst"); }).find("best, label-free, dqn"), std::string::npos);
 }
 
 /// What a net that knows every distance would say.
@@ -251,7 +243,7 @@ TEST(CubeResume, AKilledProgramGoesOnFromItsLastCheckpoint) {
 TEST(CubeResume, RefusesWhatIsNoCheckpointOfTheCube) {
   const std::string path = temporary("other");
   write_safetensors(path, {{"x", Array::zeros({2})}}, {{"windrow.app", "fashion"}});
-  EXPECT_NE(message_of([&] { load_cube(path); }).find("windrow.app = fashion"), std::string::npos);
+  EXPECT_NE(error_of([&] { load_cube(path); }).find("windrow.app = fashion"), std::string::npos);
   const CubeSettings s = tiny("dqn");
   CubeRun run(s, 1, {.lanes = 1});
   CubeWatch watch;
@@ -262,10 +254,10 @@ TEST(CubeResume, RefusesWhatIsNoCheckpointOfTheCube) {
   Safetensors file = read_safetensors(good);
   file.tensors.at("run.replay").mutable_data<std::uint8_t>()[3] = 0xff;  // a state that there is not
   write_safetensors(bad, file.tensors, file.metadata);
-  EXPECT_NE(message_of([&] { run.load(bad); }).find("is no state of the cube"), std::string::npos);
+  EXPECT_NE(error_of([&] { run.load(bad); }).find("is no state of the cube"), std::string::npos);
   file.tensors.erase("model.bias");
   write_safetensors(bad, file.tensors, file.metadata);
-  EXPECT_NE(message_of([&] { load_cube(bad); }).find("has no model.bias"), std::string::npos);
+  EXPECT_NE(error_of([&] { load_cube(bad); }).find("has no model.bias"), std::string::npos);
 }
 
 TEST(CubeRun, ValuesOfNearStatesAreLearnedFromLabelsAndWithout) {

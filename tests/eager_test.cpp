@@ -8,6 +8,7 @@
 
 #include "backend/cpu/target.h"
 #include "count_allocations.h"
+#include "errors.h"
 #include "ops/interpret.h"
 #include "step/eager.h"
 #include "support/graphs.h"
@@ -64,17 +65,8 @@ Array reference(const std::vector<Array>& in, const Traced& fn) {
   return ir::interpret(*graph, in, ir::Rounding::none).outputs[0].astype((*graph)[graph->outputs[0]].spec.dtype);
 }
 
-std::string message_of(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 #define EXPECT_MESSAGE(statement, text) \
-  EXPECT_EQ(message_of([&] { statement; }), "eager_test.cpp:" + std::to_string(__LINE__) + ": " text)
+  EXPECT_EQ(error_of([&] { statement; }), "eager_test.cpp:" + std::to_string(__LINE__) + ": " text)
 
 // ---- every structured op, both forms ------------------------------------------------------------------------------
 

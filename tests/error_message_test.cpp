@@ -3,6 +3,7 @@
 
 #include <source_location>
 
+#include "errors.h"
 #include "support/gradients.h"
 #include "windrow/windrow.h"
 
@@ -10,15 +11,6 @@ namespace wr {
 namespace {
 
 using List = std::vector<Tensor>;
-
-std::string message_of(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 /// The message starts with a line of this file and the op's name, and says each of the words.
 testing::AssertionResult names(const std::string& message, int line, const std::string& op,
@@ -33,7 +25,7 @@ testing::AssertionResult names(const std::string& message, int line, const std::
 }
 
 #define REFUSES(expression, op, ...) \
-  EXPECT_TRUE(names(message_of([&] { (void)(expression); }), __LINE__, op, std::vector<std::string>{__VA_ARGS__}))
+  EXPECT_TRUE(names(error_of([&] { (void)(expression); }), __LINE__, op, std::vector<std::string>{__VA_ARGS__}))
 
 class ErrorMessage : public testing::Test {
  protected:
@@ -284,7 +276,7 @@ TEST_F(ErrorMessage, Compile) {
 
 class CallErrors : public testing::Test {
  protected:
-  std::string message(const std::function<void()>& fn) { return message_of(fn); }
+  std::string message(const std::function<void()>& fn) { return error_of(fn); }
   Step step = compile(
       CompileOptions{.name = "train", .threads = 1, .lanes = 1},
       [](const Tensor& x, const Tensor& y) { return sum(x) + y; }, f32(2, 3), f32());
@@ -332,7 +324,7 @@ TEST(Location, OfAnotherLanguageOutlivesTheNameItWasMadeFrom) {
   EXPECT_EQ(std::string(kept), "/home/somebody/models/a_rather_long_name_of_a_script.py");
   EXPECT_EQ(a, Location("/home/somebody/models/a_rather_long_name_of_a_script.py", 12));
   EXPECT_FALSE(a == b);
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(error_of([&] {
               (void)matmul(Tensor(Array::zeros({2, 3})), Tensor(Array::zeros({2, 3})), a);
             }).rfind("a_rather_long_name_of_a_script.py:12: matmul: ", 0),
             0u);

@@ -12,6 +12,7 @@
 
 #include "apps/common/pictures.h"
 #include "apps/fashion/report.h"
+#include "errors.h"
 #include "windrow/windrow.h"
 
 namespace wr::apps {
@@ -39,15 +40,6 @@ Watch stop_after(const TrainingRun& run, std::int64_t steps) {
   Watch watch;
   watch.stop = [&run, steps] { return run.steps_done() >= steps; };
   return watch;
-}
-
-std::string message_of(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 void expect_same_states(const std::string& a, const std::string& b) {
@@ -154,7 +146,7 @@ TEST(Fashion, ACheckpointOfAnotherTargetIsSaidNotToGoOnBitForBit) {
   metadata.erase("simd");
   EXPECT_NE(resumed(metadata, file).difference.find("does not say for which machine"), std::string::npos);
   metadata["lanes"] = "0";
-  EXPECT_NE(message_of([&] { resumed(metadata, file); }).find("lanes"), std::string::npos);
+  EXPECT_NE(error_of([&] { resumed(metadata, file); }).find("lanes"), std::string::npos);
 }
 
 TEST(Fashion, ATrainedNetIsReadBack) {
@@ -169,9 +161,9 @@ TEST(Fashion, ATrainedNetIsReadBack) {
 
 TEST(Fashion, ConflictsNameBothValues) {
   const Settings file = small("mlp");
-  const std::string net = message_of([&] { merge(file, {{"net", "cnn"}}, "run.st"); });
+  const std::string net = error_of([&] { merge(file, {{"net", "cnn"}}, "run.st"); });
   EXPECT_EQ(net, "--net cnn: run.st was trained with net mlp");
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(error_of([&] {
               merge(file, {{"epochs", "9"}}, "run.st");
             }).find("trained with epochs 2"),
             std::string::npos);
@@ -186,10 +178,10 @@ TEST(Fashion, SettingsSurviveTheFile) {
   m["windrow.app"] = "fashion";
   EXPECT_EQ(to_texts(settings_of(m, "f")), to_texts(s));
   m["lr"] = "fast";
-  EXPECT_EQ(message_of([&] { settings_of(m, "f"); }),
+  EXPECT_EQ(error_of([&] { settings_of(m, "f"); }),
             "f: metadata: lr is 'fast'; expected a number from 1e-12 to 1000");
   m["windrow.app"] = "dqn";
-  EXPECT_NE(message_of([&] { settings_of(m, "f"); }).find("windrow.app = dqn"), std::string::npos);
+  EXPECT_NE(error_of([&] { settings_of(m, "f"); }).find("windrow.app = dqn"), std::string::npos);
 }
 
 TEST(Pictures, PngIsReadBackAndRefusedWhenCut) {
@@ -219,7 +211,7 @@ TEST(Pictures, PgmAndResize) {
   EXPECT_EQ(resized(p, 1, 1).grey, (std::vector<std::uint8_t>{128}));
   EXPECT_EQ(resized(resized(p, 28, 28), 2, 2).grey, p.grey);
   std::ofstream(file) << "P5 99999999 99999999 255\n";
-  EXPECT_NE(message_of([&] { read_pictures(file).at(0); }).find("expected 1 to"), std::string::npos);
+  EXPECT_NE(error_of([&] { read_pictures(file).at(0); }).find("expected 1 to"), std::string::npos);
 }
 
 TEST(Pictures, ArraysOfOneOrSeveral) {
@@ -234,9 +226,9 @@ TEST(Pictures, ArraysOfOneOrSeveral) {
   data::write_npy(file, two.select(0, 0));
   EXPECT_EQ(read_pictures(file).size(), 1u);
   data::write_npy(file, Array::full({2, 2}, 256, DType::i32));
-  EXPECT_NE(message_of([&] { read_pictures(file); }).find("a pixel is 256; expected 0 to 255"), std::string::npos);
+  EXPECT_NE(error_of([&] { read_pictures(file); }).find("a pixel is 256; expected 0 to 255"), std::string::npos);
   data::write_npy(file, Array::zeros({2}));
-  EXPECT_NE(message_of([&] { read_pictures(file); }).find("is f32[2]; expected a picture"), std::string::npos);
+  EXPECT_NE(error_of([&] { read_pictures(file); }).find("is f32[2]; expected a picture"), std::string::npos);
 }
 
 TEST(Report, HoldsEverythingAndNothingFromOutside) {

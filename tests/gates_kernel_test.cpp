@@ -7,6 +7,7 @@
 #include <cmath>
 #include <random>
 
+#include "errors.h"
 #include "guarded_memory.h"
 #include "ops/interpret.h"
 #include "support/gradients.h"
@@ -416,30 +417,21 @@ TEST(GatePlan, BothGradientsAreTheOraclesTotals) {
 // ---- mistakes
 // -------------------------------------------------------------------------------------------------------------------
 
-std::string message_of(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 TEST(GateErrors, SayWhatIsWrong) {
   const Tensor x(Array::zeros({4, 8})), c(Array::zeros({2, 4}));
-  EXPECT_NE(message_of([&] { gates(x, c, {{0, 1}, {2, 4}}); }).find("gate 1 reads wire 4"), std::string::npos);
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(error_of([&] { gates(x, c, {{0, 1}, {2, 4}}); }).find("gate 1 reads wire 4"), std::string::npos);
+  EXPECT_NE(error_of([&] {
               gates(x, c, {{0, 1}, {2, 3}, {1, 2}});
             }).find("not a multiple of 2 rows"),
             std::string::npos);
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(error_of([&] {
               gates(x, Tensor(Array::zeros({2, 3})), {{0, 1}, {2, 3}});
             }).find("[gates,4]"),
             std::string::npos);
-  EXPECT_NE(message_of([&] { neighbours(x, 3, 3, Border::zero); }).find("8 cells are not a number of grids of 3 x 3"),
+  EXPECT_NE(error_of([&] { neighbours(x, 3, 3, Border::zero); }).find("8 cells are not a number of grids of 3 x 3"),
             std::string::npos);
-  EXPECT_NE(message_of([&] { gate_coefficients(c); }).find("[..., 16]"), std::string::npos);
-  EXPECT_NE(message_of([&] { logic::unique_wiring(10, 4, 1); }).find("cannot read all of 10 wires"), std::string::npos);
+  EXPECT_NE(error_of([&] { gate_coefficients(c); }).find("[..., 16]"), std::string::npos);
+  EXPECT_NE(error_of([&] { logic::unique_wiring(10, 4, 1); }).find("cannot read all of 10 wires"), std::string::npos);
 }
 
 TEST(Wirings, UniqueReadsEveryWireAndNoPairTwice) {

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "count_allocations.h"
+#include "errors.h"
 #include "windrow/windrow.h"
 
 namespace wr {
@@ -19,14 +20,6 @@ Array labels(std::int64_t rows) {
   Array y = Array::empty({rows}, DType::i32);
   for (std::int64_t i = 0; i < rows; ++i) y.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(i * i % 3);
   return y;
-}
-std::string message_of(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -121,30 +114,30 @@ TEST(OpenStep, PrepareMakesThePlanAhead) {
   EXPECT_EQ(traced, 1);
   step(Array::ones({4, 2}));
   EXPECT_EQ(traced, 1);
-  EXPECT_TRUE(has(message_of([&] { step.prepare({f32(4, 3)}); }), "argument 0 is f32[4,3], the step takes f32[any,2]"));
+  EXPECT_TRUE(has(error_of([&] { step.prepare({f32(4, 3)}); }), "argument 0 is f32[4,3], the step takes f32[any,2]"));
 }
 
 TEST(OpenStep, RefusesWhatNoPlanTakes) {
   Step step = compile([](const Tensor& x, const Tensor& y) { return sum(x) + sum(cast(y, DType::f32)); },
                       f32(any('b'), 6), i32(any('b')));
-  EXPECT_TRUE(has(message_of([&] {
+  EXPECT_TRUE(has(error_of([&] {
                     step(Array::ones({4, 5}), labels(4));
                   }),
                   "argument 0 is f32[4,5], the step takes f32[b,6]"));
-  EXPECT_TRUE(has(message_of([&] { step(Array::ones({4, 6}), Array::ones({4})); }), "argument 1 is f32[4]"));
-  const std::string wrong = message_of([&] { step(inputs(4), labels(3)); });
+  EXPECT_TRUE(has(error_of([&] { step(Array::ones({4, 6}), Array::ones({4})); }), "argument 1 is f32[4]"));
+  const std::string wrong = error_of([&] { step(inputs(4), labels(3)); });
   EXPECT_TRUE(has(wrong, "open_step_test.cpp:")) << wrong;
   EXPECT_TRUE(has(wrong, "argument 1 is i32[3]") && has(wrong, "argument 0 at axis 0, which is 4")) << wrong;
-  EXPECT_TRUE(has(message_of([&] { step(inputs(4)); }), "takes 2 arguments, got 1"));
-  EXPECT_TRUE(has(message_of([&] { step.again(); }), "not been run"));
+  EXPECT_TRUE(has(error_of([&] { step(inputs(4)); }), "takes 2 arguments, got 1"));
+  EXPECT_TRUE(has(error_of([&] { step.again(); }), "not been run"));
   // A negative size is a mistake, not an open one.
-  EXPECT_TRUE(has(message_of([] { compile([](const Tensor& x) { return x; }, f32(-5, 3)); }), "negative size"));
+  EXPECT_TRUE(has(error_of([] { compile([](const Tensor& x) { return x; }, f32(-5, 3)); }), "negative size"));
 }
 
 TEST(OpenStep, TheTraceItselfChecksSizesWithoutALetter) {
   Step step = compile([](const Tensor& x, const Tensor& y) { return sum(x + y); }, f32(any), f32(any));
   EXPECT_EQ(float{step(Array::ones({4}), Array::ones({4}))}, 8);
-  EXPECT_TRUE(has(message_of([&] { step(Array::ones({4}), Array::ones({3})); }), "do not broadcast"));
+  EXPECT_TRUE(has(error_of([&] { step(Array::ones({4}), Array::ones({3})); }), "do not broadcast"));
   EXPECT_EQ(float{step(Array::ones({4}), Array::ones({4}))}, 8);  // the error left nothing behind
 }
 
@@ -180,7 +173,7 @@ TEST(OpenStep, RefusesStatesMadeAnewWithEachTrace) {
       },
       f32(any));
   step(Array::ones({3}));
-  const std::string text = message_of([&] { step(Array::ones({4})); });
+  const std::string text = error_of([&] { step(Array::ones({4})); });
   EXPECT_TRUE(has(text, "state 'count' is made anew")) << text;
 }
 

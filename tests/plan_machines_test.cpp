@@ -5,6 +5,7 @@
 
 #include "base/machine.h"
 #include "step/inside.h"
+#include "support/graphs.h"
 #include "temporary_files.h"
 #include "windrow/transformer.h"
 #include "windrow/windrow.h"
@@ -131,19 +132,12 @@ TEST_P(PlanFor, NothingLargeIsCopiedByOneThread) {
   EXPECT_LT(committed_bytes(step.inside()), 4096) << step.describe();
 }
 
-/// A convolution as a product with patches, as users write what conv2d cannot do.
-Tensor by_patches(const Tensor& x, const Tensor& w) {
-  const Shape k = w.shape();
-  const Tensor p = unfold(x, Window{k[0], k[1]});
-  return einsum("bhwyxc,yxco->bhwo", {p, w});
-}
-
 TEST_P(PlanFor, StripsOfPicturesStayNear) {
   const State w0(Array::ones({3, 3, 1, 32}), "w0"), w1(Array::ones({3, 3, 32, 32}), "w1");
   Step step = compile(
       options(2),
       [&](Tensor x) {
-        const Tensor a = relu(by_patches(x, w0)), b = by_patches(a - mean(a, {0, 1, 2}, Keep::yes), w1);
+        const Tensor a = relu(test::by_patches(x, w0)), b = test::by_patches(a - mean(a, {0, 1, 2}, Keep::yes), w1);
         return mean(square(b - mean(b, {0, 1, 2}, Keep::yes)));
       },
       f32(64, 28, 28, 1));

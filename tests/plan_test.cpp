@@ -7,6 +7,7 @@
 #include "plan/memory.h"
 #include "plan/schedule.h"
 #include "step/inside.h"
+#include "support/graphs.h"
 #include "windrow/windrow.h"
 
 namespace wr {
@@ -149,13 +150,6 @@ TEST(Schedule, WideGradientIsMadeByRowsNotSummedOverLanes) {
   EXPECT_GE(large.facts().partial_bytes, 144u * 128 * 4) << large.describe();
 }
 
-/// A convolution as a product with patches, as users write what conv2d cannot do.
-Tensor by_patches(const Tensor& x, const Tensor& w) {
-  const Shape k = w.shape();
-  const Tensor p = unfold(x, Window{k[0], k[1]});
-  return einsum("bhwyxc,yxco->bhwo", {p, w});
-}
-
 /// On the machine of that name.
 void expect_patches_made_again(const char* machine) {
   const State w0(Array::ones({3, 3, 1, 32}), "w0"), w1(Array::ones({3, 3, 32, 32}), "w1");
@@ -165,8 +159,8 @@ void expect_patches_made_again(const char* machine) {
   Step step = compile(
       CompileOptions{.name = "conv", .lanes = 2, .machine = machine},
       [&](Tensor x) {
-        const Tensor a = relu(by_patches(x, w0)), centred = a - mean(a, {0, 1, 2}, Keep::yes);
-        const Tensor b = by_patches(centred, w1);
+        const Tensor a = relu(test::by_patches(x, w0)), centred = a - mean(a, {0, 1, 2}, Keep::yes);
+        const Tensor b = test::by_patches(centred, w1);
         const Tensor loss = mean(square(b - mean(b, {0, 1, 2}, Keep::yes)));
         sgd.minimize(loss, {w0, w1});
         return loss;

@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 
+#include "rules_support.h"
 #include "windrow/rules.h"
 
 namespace wr::rules {
@@ -249,12 +250,6 @@ Program given(const std::string& rules, const Values& values) {
   for (const auto& [name, v] : values)
     program.set(name, Array::from(v, name == "P" || name == "Q" ? Shape{kSize} : Shape{kSize, kSize}));
   return program;
-}
-
-SolveOptions in(Semantics s) {
-  SolveOptions options;
-  options.semantics = s;
-  return options;
 }
 
 struct Case {

@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "listed_relations.h"
+#include "rules_support.h"
 #include "rules/inside.h"
 #include "rules/lists.h"
 #include "windrow/error.h"
@@ -15,13 +15,6 @@
 
 namespace wr::rules {
 namespace {
-
-SolveOptions in(Semantics s) {
-  SolveOptions options;
-  options.semantics = s;
-  options.tolerance = 1e-13;
-  return options;
-}
 
 /// Programs of relations R0, R1 and R2, each from those before it and itself, over sparse graphs E and F.
 class RandomProgram {
@@ -123,7 +116,7 @@ std::map<std::vector<std::string>, double> chosen(const Answers& all, const std:
 /// The same of a relation of two arguments, from its tensor, which no query has a part in.
 std::map<std::vector<std::string>, double> chosen(const Array& all, int constant, double falsehood) {
   std::map<std::vector<std::string>, double> values;
-  for (int y = 0; y < kSize; ++y)
+  for (int y = 0; y < kListed; ++y)
     if (const double v = all.at<double>({constant, y}); v != falsehood) values[{std::to_string(y)}] = v;
   return values;
 }
@@ -160,12 +153,12 @@ TEST(RulesDemand, ValuesOfRandomProgramsAreThoseOfWholeRelations) {
       program.add(name, edges, weights);
     }
     const double falsehood = s == Semantics::minplus ? std::numeric_limits<double>::infinity() : 0;
-    const Answers rows_of_all = three ? program.relation("All", in(s)) : Answers{};
-    const Array all = three ? Array() : program.array("All", in(s));
-    for (int constant = 0; constant < kSize; constant += 1 + static_cast<int>(random.below(20))) {
+    const Answers rows_of_all = three ? program.relation("All", in(s, 1e-13)) : Answers{};
+    const Array all = three ? Array() : program.array("All", in(s, 1e-13));
+    for (int constant = 0; constant < kListed; constant += 1 + static_cast<int>(random.below(20))) {
       const std::string asked = with_constant(query, std::to_string(constant));
       SCOPED_TRACE(text + "?- " + asked + " in " + std::string(to_string(s)));
-      const Answers found = program.query(asked, in(s));
+      const Answers found = program.query(asked, in(s, 1e-13));
       const auto want = three ? chosen(rows_of_all, std::to_string(constant)) : chosen(all, constant, falsehood);
       const auto got = by_row(found);
       ASSERT_EQ(got.size(), want.size());
@@ -195,7 +188,7 @@ TEST(RulesDemand, ALongChainIsNotClosedForItsEnd) {  // whole, the closure has 4
       weights.push_back(0.5);
     }
     program.add("E", rows, weights);
-    SolveOptions options = in(s);
+    SolveOptions options = in(s, 1e-13);
     options.memory = std::size_t{128} << 20;
     const Answers found = program.query("Way(29990, y)", options);
     ASSERT_EQ(found.rows.size(), s == Semantics::lukasiewicz ? 1U : 9U) << to_string(s);
@@ -213,8 +206,8 @@ TEST(RulesDemand, WhatIsNegatedIsWhole) {
       "Way(x, y) :- E(x, y).\nWay(x, z) :- Way(x, y), E(y, z).\n"
       "OneWay(x, y) :- Way(x, y), not Way(y, x).\n");
   program.add("E", {{"1", "2"}, {"2", "3"}, {"3", "1"}, {"3", "4"}}, {0.5, 0.5, 0.5, 0.5});
-  const auto all = chosen(program.relation("OneWay", in(Semantics::product)), "2");
-  const auto found = by_row(program.query("OneWay(2, y)", in(Semantics::product)));
+  const auto all = chosen(program.relation("OneWay", in(Semantics::product, 1e-13)), "2");
+  const auto found = by_row(program.query("OneWay(2, y)", in(Semantics::product, 1e-13)));
   ASSERT_EQ(found.size(), all.size());
   for (const auto& [row, value] : all) EXPECT_NEAR(found.at(row), value, 1e-12);
   EXPECT_LT(found.at({"3"}), 0.5);

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <random>
 
-#include "listed_relations.h"
+#include "rules_support.h"
 #include "rules/inside.h"
 #include "rules/lists.h"
 #include "temporary_files.h"
@@ -24,7 +24,7 @@ Facts some_facts(std::uint64_t seed, int count) {
   Facts facts;
   std::set<std::pair<std::uint64_t, std::uint64_t>> seen;
   while (std::ssize(facts.rows) < count) {
-    const std::uint64_t a = engine() % 6, b = engine() % 3 == 0 ? engine() % kSize : engine() % 6;
+    const std::uint64_t a = engine() % 6, b = engine() % 3 == 0 ? engine() % kListed : engine() % 6;
     if (!seen.insert({a, b}).second) continue;
     facts.rows.push_back({std::to_string(a), std::to_string(b)});
     facts.weights.push_back(0.1 + 0.8 * static_cast<double>(engine() % 1000) / 1000);
@@ -33,10 +33,10 @@ Facts some_facts(std::uint64_t seed, int count) {
 }
 
 Array as_array(const Facts& facts, double outside) {
-  std::vector<double> values(kSize * kSize, outside);
+  std::vector<double> values(kListed * kListed, outside);
   for (std::size_t i = 0; i < facts.rows.size(); ++i)
-    values[std::stoi(facts.rows[i][0]) * kSize + std::stoi(facts.rows[i][1])] = facts.weights[i];
-  return Array::from(values, {kSize, kSize});
+    values[std::stoi(facts.rows[i][0]) * kListed + std::stoi(facts.rows[i][1])] = facts.weights[i];
+  return Array::from(values, {kListed, kListed});
 }
 
 enum class Kept { list, tensor };
@@ -56,17 +56,11 @@ Program given(const std::string& rules, Kept kept, Semantics s) {
       program.set(name, as_array(facts, outside));
   }
   std::vector<double> p, x;
-  for (int i = 0; i < kSize; ++i) p.push_back(0.2 + 0.6 * (i % 7) / 7);
-  for (int i = 0; i < 3 * kSize; ++i) x.push_back(std::sin(i));
+  for (int i = 0; i < kListed; ++i) p.push_back(0.2 + 0.6 * (i % 7) / 7);
+  for (int i = 0; i < 3 * kListed; ++i) x.push_back(std::sin(i));
   program.set("P", Array::from(p));
-  program.set("X", Array::from(x, {kSize, 3}));
+  program.set("X", Array::from(x, {kListed, 3}));
   return program;
-}
-
-SolveOptions in(Semantics s) {
-  SolveOptions options;
-  options.semantics = s;
-  return options;
 }
 
 bool is_listed(const Program& program, const std::string& name, Semantics s) {
@@ -195,7 +189,7 @@ TEST(RulesLists, GradientsAtAFixpoint) {
       program.add("E", chain.rows, chain.weights);
     else
       program.set("E", as_array(chain, 0));
-    program.set("P", Array::full({kSize}, 0.7));
+    program.set("P", Array::full({kListed}, 0.7));
     EXPECT_EQ(is_listed(program, "H", Semantics::product), kept == Kept::list);
     return program.gradient("L", {"P"}, in(Semantics::product)).at("P");
   };
@@ -216,7 +210,7 @@ TEST(RulesLists, GradientsByFacts) {
     Program list = Program::parse(text), tensor = Program::parse(text);
     list.add("E", chain.rows, chain.weights);
     tensor.set("E", as_array(chain, 0));
-    for (Program* p : {&list, &tensor}) p->set("P", Array::full({kSize}, 0.9));
+    for (Program* p : {&list, &tensor}) p->set("P", Array::full({kListed}, 0.9));
     EXPECT_TRUE(is_listed(list, "E", s) && !is_listed(tensor, "E", s));
     const Array all = tensor.gradient("L", {"E"}, in(s)).at("E");
     for (Program* p : {&list, &tensor}) {

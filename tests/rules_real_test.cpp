@@ -5,6 +5,7 @@
 #include <map>
 #include <random>
 
+#include "rules_support.h"
 #include "temporary_files.h"
 #include "windrow/rules.h"
 #include "windrow/step.h"
@@ -117,12 +118,6 @@ Program given(const std::string& rules, const std::map<std::string, std::vector<
 std::map<std::string, std::vector<double>> some_values() {
   return {
       {"P", random_values(3, 1)}, {"Q", random_values(3, 2)}, {"E", random_values(9, 3)}, {"F", random_values(9, 4)}};
-}
-
-SolveOptions in(Semantics s) {
-  SolveOptions options;
-  options.semantics = s;
-  return options;
 }
 
 TEST(RulesReal, EveryJoinShapeInEverySemantics) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "count_allocations.h"
+#include "errors.h"
 #include "ops/interpret.h"
 #include "passes/passes.h"
 #include "step/inside.h"
@@ -492,19 +493,10 @@ TEST(Scan, TheTextFormHoldsTheBody) {
   }
 }
 
-std::string message_of(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Scan, TextThatIsNoScanIsRefused) {
   const std::string start = "%0 = input 0 : f32[3,2]\n%1 = input 1 : f32[2]\n";
   const auto parsed = [&](const std::string& numbers, const std::string& body) {
-    return message_of([&] {
+    return error_of([&] {
       ir::parse(start + "%2 = scan(%1, %0) {ints=[" + numbers + "]} : f32[4,2]\n{\n" + body + "}\noutputs %2\n");
     });
   };
@@ -518,7 +510,7 @@ TEST(Scan, TextThatIsNoScanIsRefused) {
   EXPECT_NE(parsed("3, 0, 1, -1, 0, 0, 1", body + "  outputs %2\n").find("out of range"), std::string::npos);
   EXPECT_NE(parsed("3, 0, 1, 1, 0, 0, 1", body + "  outputs %7\n").find("%7"), std::string::npos);
   EXPECT_NE(
-      message_of([&] { ir::parse(start + "%2 = scan(%1, %0) {ints=[3, 0, 1, 1, 0, 0, 1]} : f32[4,2]\n"); }).find("'{'"),
+      error_of([&] { ir::parse(start + "%2 = scan(%1, %0) {ints=[3, 0, 1, 1, 0, 0, 1]} : f32[4,2]\n"); }).find("'{'"),
       std::string::npos);
 }
 
@@ -527,7 +519,7 @@ TEST(Scan, RefusesWithTheUsersLine) {
   State state(Array::zeros({2, 3}, DType::f64), "memory");
   Random random(3);
   const auto expect = [](const std::function<void()>& fn, const char* part) {
-    const std::string message = message_of(fn);
+    const std::string message = error_of(fn);
     EXPECT_NE(message.find("scan_test.cpp:"), std::string::npos) << message;
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };

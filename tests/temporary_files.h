@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "errors.h"
 #include "windrow/error.h"
 
 namespace wr {
@@ -51,17 +52,4 @@ inline Source source_of(const std::string& bytes) {
   return {"file", std::span(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size())};
 }
 
-inline std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 }  // namespace wr
-
-#define EXPECT_ERROR(statement, text)                                                                               \
-  EXPECT_PRED2([](const std::string& all, const std::string& part) { return all.find(part) != std::string::npos; }, \
-               ::wr::error_of([&] { statement; }), text)

@@ -8,19 +8,12 @@
 
 #include "base/host.h"
 #include "base/turn.h"
+#include "errors.h"
 #include "windrow/windrow.h"
 
 namespace wr {
 namespace {
 
-std::string message_of(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 /// The message has all of the parts, and begins with a line of this file.
 void expect_says(const std::string& text, std::initializer_list<const char*> parts) {
@@ -33,14 +26,14 @@ void expect_says(const std::string& text, std::initializer_list<const char*> par
 TEST(Traps, AStepThatWasNeverCompiledSaysSo) {
   Step empty;
   const Array x = Array::ones({2});
-  expect_says(message_of([&] { empty(x); }), {"never compiled"});
-  expect_says(message_of([&] { empty(); }), {"never compiled"});
-  expect_says(message_of([&] { empty.again(); }), {"never compiled"});
-  expect_says(message_of([&] { empty.set_threads(1); }), {"never compiled"});
-  EXPECT_TRUE(has(message_of([&] { empty.describe(); }), "never compiled"));
+  expect_says(error_of([&] { empty(x); }), {"never compiled"});
+  expect_says(error_of([&] { empty(); }), {"never compiled"});
+  expect_says(error_of([&] { empty.again(); }), {"never compiled"});
+  expect_says(error_of([&] { empty.set_threads(1); }), {"never compiled"});
+  EXPECT_TRUE(has(error_of([&] { empty.describe(); }), "never compiled"));
   Step real = compile([](const Tensor& t) { return t; }, f32(2));
   const Step taken = std::move(real);
-  expect_says(message_of([&] { real(x); }), {"never compiled", "moved"});  // NOLINT(bugprone-use-after-move)
+  expect_says(error_of([&] { real(x); }), {"never compiled", "moved"});  // NOLINT(bugprone-use-after-move)
 }
 
 // `if (x > 0)` would always be taken: there is no value while tracing.
@@ -50,14 +43,14 @@ static_assert(!std::is_convertible_v<Tensor, bool>);
 TEST(Traps, WrongArgumentsAndResultsNameTheCallersLine) {
   Step step = compile(
       CompileOptions{.name = "s"}, [](const Tensor& x) { return x * 2; }, f32(3));
-  expect_says(message_of([&] { step(Array::ones({4})); }), {"s: argument 0 is f32[4]", "compiled for f32[3]"});
-  expect_says(message_of([&] { step(Array::ones({3}), Array::ones({3})); }), {"takes 1 arguments, got 2"});
-  expect_says(message_of([&] { step(Array::ones({3}, DType::f64)); }), {"f64[3]"});
-  expect_says(message_of([&] { step(Array::ones({6}).slice(0, 0, 6, 2)); }), {"strided"});
+  expect_says(error_of([&] { step(Array::ones({4})); }), {"s: argument 0 is f32[4]", "compiled for f32[3]"});
+  expect_says(error_of([&] { step(Array::ones({3}), Array::ones({3})); }), {"takes 1 arguments, got 2"});
+  expect_says(error_of([&] { step(Array::ones({3}, DType::f64)); }), {"f64[3]"});
+  expect_says(error_of([&] { step(Array::ones({6}).slice(0, 0, 6, 2)); }), {"strided"});
   const Array x = Array::ones({3});
-  expect_says(message_of([&] { step(x)[3]; }), {"result 3", "has 1"});
-  expect_says(message_of([&] { step.output(1); }), {"result 1"});
-  expect_says(message_of([&] { static_cast<void>(double{step(x)}); }), {"f32[3]", "not one number"});
+  expect_says(error_of([&] { step(x)[3]; }), {"result 3", "has 1"});
+  expect_says(error_of([&] { step.output(1); }), {"result 1"});
+  expect_says(error_of([&] { static_cast<void>(double{step(x)}); }), {"f32[3]", "not one number"});
 }
 
 TEST(Traps, ResultsOfOneStepAreArgumentsOfAnother) {
@@ -69,7 +62,7 @@ TEST(Traps, ResultsOfOneStepAreArgumentsOfAnother) {
 TEST(Traps, RunningOrCompilingInsideATraceIsRefused) {
   Step inner = compile([](const Tensor& x) { return x * 2; }, f32(2));
   const Array x = Array::ones({2});
-  const std::string run = message_of([&] {
+  const std::string run = error_of([&] {
     compile(
         [&](const Tensor& t) {
           inner(x);
@@ -78,7 +71,7 @@ TEST(Traps, RunningOrCompilingInsideATraceIsRefused) {
         f32(2));
   });
   expect_says(run, {"cannot run while another step is traced"});
-  const std::string nested = message_of(
+  const std::string nested = error_of(
       [&] { compile([&](const Tensor& t) { return compile([](const Tensor& u) { return u; }, f32(2)), t; }, f32(2)); });
   expect_says(nested, {"another step is being traced"});
   // Arrays are computed at once wherever they are, also there.
@@ -88,8 +81,8 @@ TEST(Traps, RunningOrCompilingInsideATraceIsRefused) {
 
 TEST(Traps, ThreadsAreLimited) {
   Step step = compile([](const Tensor& x) { return x; }, f32(2));
-  expect_says(message_of([&] { step.set_threads(100000); }), {"threads: 100000 is not in 1.."});
-  expect_says(message_of([&] { step.set_threads(-1); }), {"threads: -1"});
+  expect_says(error_of([&] { step.set_threads(100000); }), {"threads: 100000 is not in 1.."});
+  expect_says(error_of([&] { step.set_threads(-1); }), {"threads: -1"});
 }
 
 // ---- threads ----
@@ -183,9 +176,9 @@ TEST(Turn, JoinedTurnsExcludeOneAnother) {
 
 TEST(Traps, SizesThatOverflowAreRefused) {
   const std::int64_t big = std::int64_t{1} << 40;
-  expect_says(message_of([&] { compile([](const Tensor& x) { return sum(x); }, f32(big, big)); }),
+  expect_says(error_of([&] { compile([](const Tensor& x) { return sum(x); }, f32(big, big)); }),
               {"f32[1099511627776,1099511627776]", "more elements than any memory"});
-  const std::string spread = message_of([&] {
+  const std::string spread = error_of([&] {
     compile(
         [&](const Tensor& x) {
           return sum(broadcast_to(reshape(x, {1, 2}), {big, 2})) + sum(x + full({big, big, 1}, 0));
@@ -198,12 +191,12 @@ TEST(Traps, SizesThatOverflowAreRefused) {
 TEST(Traps, WhatMemoryCannotHoldIsRefusedAtOnce) {
   if (memory_available() == 0) GTEST_SKIP() << "the system does not say how much memory it has";
   const std::int64_t most = host().memory;
-  expect_says(message_of([&] { Array::zeros({most}); }), {"no memory for", "MB are free"});
-  expect_says(message_of([&] { compile([](const Tensor& x) { return sum(x); }, f32(most)); }),
+  expect_says(error_of([&] { Array::zeros({most}); }), {"no memory for", "MB are free"});
+  expect_says(error_of([&] { compile([](const Tensor& x) { return sum(x); }, f32(most)); }),
               {"argument 0 is f32[", "GB, and this machine has"});
   // Activations that have to be kept: the estimate is of the plan, before it takes memory.
   const std::int64_t rows = 1 << 16, width = most / 4 / rows * 2;
-  const std::string kept = message_of([&] {
+  const std::string kept = error_of([&] {
     compile(
         [&](const Tensor& x) {
           const Tensor wide = broadcast_to(reshape(x, {rows, 1}), {rows, width}) * iota({1, width}, 1, DType::f32);
@@ -219,7 +212,7 @@ TEST(Traps, WhatMemoryCannotHoldIsRefusedAtOnce) {
 TEST(Traps, GradientsThatDoNotArriveAreNamed) {
   const State w(Array::ones({3}), "w"), idle(Array::ones({3}), "idle");
   const auto trace = [&](const std::function<Tensor(const Tensor&)>& loss_of) {
-    return message_of([&] { compile([&](const Tensor& x) { return grad(loss_of(x), {w}); }, f32(3)); });
+    return error_of([&] { compile([&](const Tensor& x) { return grad(loss_of(x), {w}); }, f32(3)); });
   };
   expect_says(trace([&](const Tensor& x) { return sum(round(x * w)); }), {"'w'", "round", "allow_unused"});
   expect_says(trace([&](const Tensor& x) { return sum(cast(argmax(x * w, 0), DType::f32)) + sum(x); }),
@@ -235,10 +228,10 @@ TEST(Traps, GradientsThatDoNotArriveAreNamed) {
 TEST(Traps, OptimisersNameUnusedParametersAndUpdateOncePerStep) {
   const State w(Array::ones({3}), "w"), idle(Array::ones({3}), "idle");
   optim::Sgd sgd({.lr = 0.5});
-  expect_says(message_of([&] { sgd.minimize(sum(w * w), {w}); }), {"sgd: minimize", "no step is being traced"});
+  expect_says(error_of([&] { sgd.minimize(sum(w * w), {w}); }), {"sgd: minimize", "no step is being traced"});
   EXPECT_TRUE(identical(w.value(), Array::ones({3})));
-  expect_says(message_of([&] { compile([&] { sgd.minimize(sum(w * w), {w, idle}); }); }), {"'idle'"});
-  expect_says(message_of([&] {
+  expect_says(error_of([&] { compile([&] { sgd.minimize(sum(w * w), {w, idle}); }); }), {"'idle'"});
+  expect_says(error_of([&] {
                 compile([&] {
                   sgd.minimize(sum(w * w), {w});
                   sgd.minimize(sum(idle * idle), {idle});
@@ -283,12 +276,12 @@ TEST(Check, NamesTheOpAndTheRow) {
   Array x = Array::ones({4, 3});
   EXPECT_EQ(float{step(x)}, 0);
   x.at<float>({2, 1}) = 0;
-  expect_says(message_of([&] { step(x); }), {"log (traps_test.cpp:", "-inf in row 2"});
+  expect_says(error_of([&] { step(x); }), {"log (traps_test.cpp:", "-inf in row 2"});
   EXPECT_TRUE(identical(w.value(), Array::ones({3})));  // as before the run
   x.at<float>({2, 1}) = -1;
-  expect_says(message_of([&] { step(x); }), {"log", "nan in row 2"});
+  expect_says(error_of([&] { step(x); }), {"log", "nan in row 2"});
   x.at<float>({3, 0}) = std::numeric_limits<float>::quiet_NaN();
-  expect_says(message_of([&] { step(x); }), {"argument 0 is nan in row 3"});
+  expect_says(error_of([&] { step(x); }), {"argument 0 is nan in row 3"});
   x = Array::ones({4, 3});
   EXPECT_EQ(float{step(x)}, 0);
 }
@@ -301,9 +294,9 @@ TEST(Check, NamesTheIndexThatIsOutOfRange) {
       f32(4, 3), i32(4));
   EXPECT_TRUE(std::isfinite(float{step(logits, labels)}));
   labels.at<std::int32_t>({2}) = 3;
-  expect_says(message_of([&] { step(logits, labels); }), {"argument 1 has 3 in row 2", "from 0 to 2"});
+  expect_says(error_of([&] { step(logits, labels); }), {"argument 1 has 3 in row 2", "from 0 to 2"});
   labels.at<std::int32_t>({2}) = -1;
-  expect_says(message_of([&] { step(logits, labels); }), {"argument 1 has -1 in row 2"});
+  expect_says(error_of([&] { step(logits, labels); }), {"argument 1 has -1 in row 2"});
 }
 
 TEST(Check, LabelsAreAlwaysLookedAtAndOtherIndicesMayBeOutOfRange) {
@@ -315,10 +308,10 @@ TEST(Check, LabelsAreAlwaysLookedAtAndOtherIndicesMayBeOutOfRange) {
       i32(40));
   EXPECT_TRUE(std::isfinite(float{step(logits, labels)}));
   labels.at<std::int32_t>({37}) = 3;
-  expect_says(message_of([&] { step(logits, labels); }),
+  expect_says(error_of([&] { step(logits, labels); }),
               {"traps_test.cpp", "train: argument 1 has 3 in row 37, but cross_entropy (traps_test.cpp:", "0 to 2"});
   labels.at<std::int32_t>({37}) = -1;
-  expect_says(message_of([&] { step(logits, labels); }), {"argument 1 has -1 in row 37"});
+  expect_says(error_of([&] { step(logits, labels); }), {"argument 1 has -1 in row 37"});
   Step read = compile(
       plain, [](const Tensor& t, const Tensor& i) { return gather(t, i, 0); }, f32(3, 2), i32(40));
   const Array got = read(table, labels);
@@ -334,7 +327,7 @@ TEST(Check, InfinitiesOfAMaskAreNotToBlame) {
         return sum(sqrt(softmax(masked, 1) - 0.75));
       },
       f32(1, 2));
-  expect_says(message_of([&] { step(Array::from<float>({{1, -1}})); }), {"sqrt", "nan"});
+  expect_says(error_of([&] { step(Array::from<float>({{1, -1}})); }), {"sqrt", "nan"});
 }
 
 // ---- nets ----
@@ -402,7 +395,7 @@ TEST(Predict, AnswersAnyNumberOfRows) {
   net.parameters()[0].rename("w");
   State(net.parameters().back()).set(Array::full({1}, 100));
   EXPECT_GT(nn::predict(net, rows).at<float>({0, 0}), 50);  // the parameters of now
-  expect_says(message_of([&] { nn::predict(net, Array::ones({2, 5})); }), {"Dense"});
+  expect_says(error_of([&] { nn::predict(net, Array::ones({2, 5})); }), {"Dense"});
   const Model model;
   EXPECT_EQ(nn::predict(model, rows).shape(), Shape({10, 2}));
 }

@@ -14,6 +14,7 @@
 #include "backend/device/devices.h"
 #include "devices/ops.h"
 #include "devices/setting.h"
+#include "errors.h"
 #include "passes/passes.h"
 #include "step/inside.h"
 #include "support/gradients.h"
@@ -27,15 +28,6 @@ namespace {
 
 using test::numbers;
 using test::Setting;
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 template <class Function, class... Specs>
 Step compiled_for(const std::string& device, const Function& fn, const Specs&... specs) {
@@ -58,7 +50,7 @@ TEST(DeviceChoice, TheDefaultIsTheCpuAndLoadsNothing) {
 }
 
 TEST(DeviceChoice, AnUnknownNameIsRefused) {
-  const std::string said = message_of([] { plus_one("gpu"); });
+  const std::string said = error_of([] { plus_one("gpu"); });
   EXPECT_NE(said.find("choice_test.cpp"), std::string::npos) << said;
   EXPECT_NE(said.find("expected cpu, auto, opencl"), std::string::npos) << said;
 }
@@ -167,14 +159,14 @@ TEST(DeviceFailures, NoDoubleNoMemoryNoCompilation) {
   if (!test::has_compiler()) GTEST_SKIP() << "no C++ compiler to run generated code with";
   device::Facts facts = test::host_facts(true);
   facts.f64 = false;
-  EXPECT_NE(message_of([&] { planned(test::host_device(facts), DType::f64); }).find("has f64, the device has none"),
+  EXPECT_NE(error_of([&] { planned(test::host_device(facts), DType::f64); }).find("has f64, the device has none"),
             std::string::npos);
   facts = test::host_facts(true);
   facts.most_bytes = 64;
-  EXPECT_NE(message_of([&] { planned(test::host_device(facts)); }).find("the device gives at most"), std::string::npos);
+  EXPECT_NE(error_of([&] { planned(test::host_device(facts)); }).find("the device gives at most"), std::string::npos);
   auto log = std::make_shared<test::HostLog>();
   log->flags = "-Dfloat=double_trouble";
-  EXPECT_NE(message_of([&] { planned(test::host_device(test::host_facts(true), log)); }).find("does not compile"),
+  EXPECT_NE(error_of([&] { planned(test::host_device(test::host_facts(true), log)); }).find("does not compile"),
             std::string::npos);
 }
 
@@ -185,7 +177,7 @@ TEST(DeviceFailures, ADeviceThatIsLostIsAnErrorOfTheRun) {
   Step step(planned(test::host_device(test::host_facts(true), log)));
   const Array x = Array::full({8, 3}, 2.0, DType::f32);
   EXPECT_EQ(numbers(step(x)[0])[0], -2);
-  const std::string said = message_of([&] { step(x); });
+  const std::string said = error_of([&] { step(x); });
   EXPECT_NE(said.find("the device is lost"), std::string::npos) << said;
   EXPECT_NE(said.find("choice_test.cpp"), std::string::npos) << said;
 }
@@ -243,7 +235,7 @@ TEST(DeviceTransfers, ResultsComeWhenTheyAreRead) {
 TEST(DeviceTransfers, AProfileShowsLaunchesAndTransfers) {
   if (!test::has_compiler()) GTEST_SKIP() << "no C++ compiler to run generated code with";
   Transfers t;
-  EXPECT_NE(message_of([&] { static_cast<void>(t.step.profile()); }).find("is not profiled"), std::string::npos);
+  EXPECT_NE(error_of([&] { static_cast<void>(t.step.profile()); }).find("is not profiled"), std::string::npos);
   t.step(t.x);  // with the state
   t.step.profile(true);
   const auto before = t.traffic();
@@ -291,7 +283,7 @@ TEST(DeviceChoice, CompileOptionsNameTheDevice) {
   Step still = compile(
       CompileOptions{.device = "cpu"}, [](const Tensor& x) { return x + 1; }, f32(3));
   EXPECT_EQ(device_of(still), "cpu") << "options come before OnDevice";
-  const auto said = message_of([] {
+  const auto said = error_of([] {
     compile(
         CompileOptions{.device = "gpu"}, [](const Tensor& x) { return x + 1; }, f32(3));
   });
@@ -364,7 +356,7 @@ TEST(CudaImitation, EveryCallThatFailsWhileCompilingHasItsReason) {
       const Setting cache("WINDROW_CACHE_DIR", folder / "cache"),
           failing("WINDROW_IMITATION_FAIL", std::string(call) + ":1");
       if (named) {
-        const std::string said = message_of([] { plus_one("cuda"); });
+        const std::string said = error_of([] { plus_one("cuda"); });
         EXPECT_NE(said.find("cuda cannot run the step: "), std::string::npos) << call << ": " << said;
         continue;
       }
@@ -383,9 +375,9 @@ TEST(CudaImitation, ADeviceThatIsLostIsAnErrorOfTheRun) {
   step(x);
   imitation.forget();
   const Setting failing("WINDROW_IMITATION_FAIL", "cuGraphLaunch:1");
-  const std::string said = message_of([&] { step(x); });
+  const std::string said = error_of([&] { step(x); });
   EXPECT_NE(said.find("cuGraphLaunch failed: as the test wanted it"), std::string::npos) << said;
-  EXPECT_NE(message_of([&] { step(x); }).find("the device is lost"), std::string::npos) << "it stays lost";
+  EXPECT_NE(error_of([&] { step(x); }).find("the device is lost"), std::string::npos) << "it stays lost";
 }
 
 TEST(CudaImitation, AnIntegratedGpuReadsArgumentsWhereTheHostWroteThem) {
@@ -411,7 +403,7 @@ TEST(CudaImitation, AProfileHasEveryLaunch) {
   imitation.forget();
   const Setting failing("WINDROW_IMITATION_FAIL", "cuLaunchKernel:1");
   step.profile(true);
-  EXPECT_NE(message_of([&] { step(x); }).find("cuLaunchKernel failed"), std::string::npos);
+  EXPECT_NE(error_of([&] { step(x); }).find("cuLaunchKernel failed"), std::string::npos);
 }
 
 TEST(CudaImitation, OpsInManyThreads) {

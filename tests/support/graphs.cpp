@@ -77,6 +77,12 @@ std::string expression_of(const Graph& graph, int id, const std::vector<std::str
 
 }  // namespace
 
+Tensor by_patches(const Tensor& x, const Tensor& w) {
+  const Shape k = w.shape();
+  const Tensor p = unfold(x, Window{k[0], k[1]});
+  return einsum("bhwyxc,yxco->bhwo", {p, w});
+}
+
 std::string expression(const Graph& graph, const std::vector<std::string>& input_names) {
   return expression_of(graph, graph.outputs.at(0), input_names);
 }

@@ -15,6 +15,9 @@ namespace wr::test {
 std::shared_ptr<ir::Graph> trace(const std::vector<Spec>& inputs,
                                  const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn);
 
+/// A convolution as a product with patches, as users write what conv2d cannot do.
+Tensor by_patches(const Tensor& x, const Tensor& w);
+
 /// The first output as an expression: "add(mul(x, 2), y)".
 std::string expression(const ir::Graph& graph, const std::vector<std::string>& input_names);
 
