@@ -178,8 +178,7 @@ TEST(Fashion, SettingsSurviveTheFile) {
   m["windrow.app"] = "fashion";
   EXPECT_EQ(to_texts(settings_of(m, "f")), to_texts(s));
   m["lr"] = "fast";
-  EXPECT_EQ(error_of([&] { settings_of(m, "f"); }),
-            "f: metadata: lr is 'fast'; expected a number from 1e-12 to 1000");
+  EXPECT_EQ(error_of([&] { settings_of(m, "f"); }), "f: metadata: lr is 'fast'; expected a number from 1e-12 to 1000");
   m["windrow.app"] = "dqn";
   EXPECT_NE(error_of([&] { settings_of(m, "f"); }).find("windrow.app = dqn"), std::string::npos);
 }

@@ -7,9 +7,9 @@
 #include <random>
 #include <set>
 
-#include "rules_support.h"
 #include "rules/inside.h"
 #include "rules/lists.h"
+#include "rules_support.h"
 #include "windrow/error.h"
 #include "windrow/rules.h"
 

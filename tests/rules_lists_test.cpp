@@ -3,9 +3,9 @@
 #include <cmath>
 #include <random>
 
-#include "rules_support.h"
 #include "rules/inside.h"
 #include "rules/lists.h"
+#include "rules_support.h"
 #include "temporary_files.h"
 #include "windrow/rules.h"
 #include "windrow/step.h"

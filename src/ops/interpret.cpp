@@ -218,29 +218,52 @@ Elements evaluate_arg(const Call& call) {
 }
 
 // ---- einsum -----------------------------------------------------------------------------------------------------
+/// A place in an operand or in the result, and how far it moves with the index of each label.
+struct LabelWalk {
+  LabelWalk(const std::string& names, const Shape& shape, const std::string& all) : steps(all.size()) {
+    std::int64_t step = 1;
+    for (int k = shape.rank() - 1; k >= 0; step *= shape[k--])
+      steps[all.find(names[static_cast<std::size_t>(k)])] += step;
+  }
+  std::vector<std::int64_t> steps;
+  std::int64_t at = 0;
+};
+
 /// The product of the operands' elements at every combination of the labels' indices, added to the result's element.
 Elements evaluate_einsum(const Call& call) {
   const auto [labels, result] = Labels::of(call.node.attrs.text);
   const std::string all = Labels{labels, result}.all();  // more of them than a shape has axes, perhaps
-  std::vector<std::int64_t> sizes(all.size());
-  for (std::size_t i = 0; i < labels.size(); ++i)
+  std::vector<std::int64_t> sizes(all.size()), index(all.size());
+  std::vector<LabelWalk> walks{{result, call.out().shape, all}};
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    walks.emplace_back(labels[i], call.shape(i), all);
     for (std::size_t k = 0; k < labels[i].size(); ++k)
       sizes[all.find(labels[i][k])] = call.shape(i)[static_cast<int>(k)];
+  }
 
   Elements out = zeros(call.out().shape);
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return out;
-  std::vector<std::int64_t> index(all.size());
-  auto at = [&](const std::string& names, const Shape& shape) {
-    Dims dims;
-    for (char c : names) dims.push_back(index[all.find(c)]);
-    return position(dims, shape);
-  };
+  const std::size_t last = all.empty() ? 0 : all.size() - 1;  // the label of the inner loop
+  const std::int64_t length = all.empty() ? 1 : sizes[last];
+  const auto step = [&](const LabelWalk& walk) { return all.empty() ? 0 : walk.steps[last]; };
+  Elements products(static_cast<std::size_t>(length));
   for (;;) {
-    double product = 1;
-    for (std::size_t i = 0; i < labels.size(); ++i) product *= (*call.in[i])[at(labels[i], call.shape(i))];
-    out[at(result, call.out().shape)] += product;
-    std::size_t axis = all.size();
-    while (axis > 0 && ++index[axis - 1] == sizes[axis - 1]) index[--axis] = 0;
+    std::fill(products.begin(), products.end(), 1);
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      const double* from = call.in[i]->data() + walks[i + 1].at;
+      const std::int64_t by = step(walks[i + 1]);
+      for (double& product : products) product *= *from, from += by;
+    }
+    double* to = out.data() + walks[0].at;
+    const std::int64_t by = step(walks[0]);
+    for (const double product : products) *to += product, to += by;
+    std::size_t axis = last;
+    for (; axis > 0; --axis) {
+      const std::int64_t size = sizes[axis - 1], is = ++index[axis - 1];
+      for (LabelWalk& walk : walks) walk.at += walk.steps[axis - 1] * (is < size ? 1 : 1 - size);
+      if (is < size) break;
+      index[axis - 1] = 0;
+    }
     if (axis == 0) return out;
   }
 }

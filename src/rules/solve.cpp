@@ -10,9 +10,7 @@
 #include "windrow/error.h"
 
 namespace wr::rules {
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 
 Solver::Solver(const Checked& program, const CoreProgram& core, const Data& data, const SolveOptions& options)
     : program_(program), core_(core), data_(data), options_(options) {
