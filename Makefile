@@ -111,9 +111,10 @@ format-check:  ## fail if clang-format would change anything
 	@scripts/install-deps.sh clang-format
 	@clang-format --dry-run --Werror $(filter-out %.def,$(SOURCES))
 
-tidy: build  ## clang-tidy over the library and the program
+tidy: deps  ## clang-tidy over the library and the program
 	@scripts/install-deps.sh clang-tidy-16  # older ones do not know std::source_location
-	@printf '%s\n' $(filter src/%.cpp cli/%.cpp bench/%.cpp apps/%.cpp,$(SOURCES)) | xargs -P $(JOBS) -n 1 clang-tidy-16 -p build --quiet --extra-arg=-Wno-unknown-warning-option
+	@cmake -S . -B build-tidy -DCMAKE_BUILD_TYPE=Release -DWINDROW_UNITY=OFF -DWINDROW_PRECOMPILE=OFF >/dev/null
+	@printf '%s\n' $(filter src/%.cpp cli/%.cpp bench/%.cpp apps/%.cpp,$(SOURCES)) | xargs -P $(JOBS) -n 1 clang-tidy-16 -p build-tidy --quiet --extra-arg=-Wno-unknown-warning-option
 
 bench: program  ## windrow bench; CASES="..." for some
 	build/windrow bench $(CASES)
