@@ -14,6 +14,7 @@
 
 #include "backend/cpu/target.h"
 #include "base/json.h"
+#include "base/nearest.h"
 #include "base/thread_team.h"
 #include "bench/case.h"
 #include "ir/elsewhere.h"
@@ -189,7 +190,7 @@ namespace {
 std::optional<Case> find_case(const std::string& name) {
   for (const auto& list : {cases(), op_cases()})
     for (const Case& c : list)
-      if (c.name == name) return c;
+      if (c.name == name || c.name.starts_with(name + "_b")) return c;  // without a batch size: the first of that name
   if (auto c = kernel_case(name)) return c;
   if (auto c = training_case(name)) return c;
   if (auto c = rules_case(name)) return c;
@@ -208,7 +209,11 @@ std::vector<Case> choose(const std::vector<std::string>& names) {
     } else if (auto c = find_case(name)) {
       chosen.push_back(std::move(*c));
     } else {
-      throw Error("bench: no case '" + name + "'; `windrow bench --list` shows them");
+      std::vector<std::string> known{"ops", "rules"};
+      for (const Case& known_case : cases()) known.push_back(known_case.name);
+      const std::string meant = nearest(name, known);
+      throw Error("bench: no case '" + name + "'; " + (meant.empty() ? "" : "did you mean " + meant + "? ") +
+                  "`windrow bench --list` shows them");
     }
   }
   return chosen;

@@ -11,7 +11,7 @@
 #include <new>
 #include <sstream>
 
-#include "cli/nearest.h"
+#include "base/nearest.h"
 #include "windrow/text.h"
 
 namespace wr::cli {

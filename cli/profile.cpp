@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/json.h"
 #include "windrow/error.h"
 #include "windrow/files.h"
@@ -74,14 +76,17 @@ void check_outputs(const std::vector<std::string>& outputs) {
 int profile(const ProfileOptions& o, const std::vector<std::string>& command,
             const std::function<int(const std::vector<std::string>&)>& run) {
   if (command.empty()) throw UsageError("profile", "which command? For example: windrow profile bench dqn_step_b64");
+  const auto asks_for_help = [](const std::string& word) { return word == "--help" || word == "-h"; };
+  if (std::any_of(command.begin(), command.end(), asks_for_help)) return run(command);
   check_outputs(o.outputs);
   profile_all_steps(true);
   const int code = run(command);
   const auto profiles = collected_profiles();
   profile_all_steps(false);
   if (profiles.empty()) {
+    if (code != 0) return code;  // which has said why
     fmt::print(stderr, "windrow: profile: no step ran\n");
-    return code ? code : 1;
+    return 1;
   }
   for (const Profile& p : profiles)
     if (!o.json) fmt::print("\n{}{}", p.to_table(o.top), p.bottleneck_report());

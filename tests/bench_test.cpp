@@ -99,6 +99,9 @@ TEST(TuneTiming, StopsBeforeMemoryIsFull) {
 TEST(BenchCases, WidthsByName) {
   EXPECT_EQ(bench::case_named("dqn_step_w16_b8").name, "dqn_step_w16_b8");
   EXPECT_EQ(bench::case_named("dqn_step_b64").name, "dqn_step_b64");
+  EXPECT_EQ(bench::case_named("wgan_step").name, "wgan_step_b64");
+  EXPECT_ERROR(bench::case_named("wgan_stp_b64"), "did you mean wgan_step_b64? `windrow bench --list`");
+  EXPECT_ERROR(bench::case_named("nothing like it"), "no case 'nothing like it'; `windrow bench --list`");
   EXPECT_THROW(bench::case_named("dqn_step_w15_b8"), Error);
   EXPECT_THROW(bench::case_named("mlp_step_w16_b8"), Error);
   auto p = bench::case_named("dqn_step_w16_b8").prepare(1);

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <set>
 
+#include "base/nearest.h"
 #include "rules/files.h"
 #include "rules/functions.h"
 #include "rules/safety.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -68,21 +67,6 @@ std::optional<Semantics> semantics_called(std::string_view name) {
   const auto* found = std::find(kSemantics.begin(), kSemantics.end(), name);
   if (found == kSemantics.end()) return {};
   return static_cast<Semantics>(found - kSemantics.begin());
-}
-
-int edit_distance(std::string_view a, std::string_view b) {
-  if (a.size() > 64 || b.size() > 64) return a == b ? 0 : 64;
-  std::vector<int> before, last(b.size() + 1), row(b.size() + 1);
-  std::iota(last.begin(), last.end(), 0);
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    row[0] = static_cast<int>(i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
-    }
-    before = std::exchange(last, row);
-  }
-  return last[b.size()];
 }
 
 }  // namespace wr::rules

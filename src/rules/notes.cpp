@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "base/nearest.h"
 #include "rules/functions.h"
 #include "rules/inside.h"
 

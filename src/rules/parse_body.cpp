@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/nearest.h"
 #include "rules/functions.h"
 
 namespace wr::rules {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/nearest.h"
 #include "rules/demand.h"
 #include "rules/explain.h"
 #include "rules/files.h"

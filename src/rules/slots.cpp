@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/nearest.h"
 #include "rules/functions.h"
 #include "windrow/error.h"
 
