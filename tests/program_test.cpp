@@ -20,14 +20,14 @@ Said windrow(const std::string& words) {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(folder / "out"), read_text(folder / "error")};
 }
 
-TEST(Program, HelpOfAProfiledCommandIsNoRunWithoutSteps) {
+TEST(CommandLine, HelpOfAProfiledCommandIsNoRunWithoutSteps) {
   const Said said = windrow("profile bench --help");
   EXPECT_EQ(said.code, 0);
   EXPECT_NE(said.out.find("windrow bench [OPTIONS]"), std::string::npos) << said.out;
   EXPECT_EQ(said.error, "");
 }
 
-TEST(Program, AProfiledCommandThatFailsSaysWhyOnce) {
+TEST(CommandLine, AProfiledCommandThatFailsSaysWhyOnce) {
   const Said said = windrow("profile bench nothing_like_it");
   EXPECT_EQ(said.code, 1);
   EXPECT_EQ(said.error, "windrow: bench: no case 'nothing_like_it'; `windrow bench --list` shows them\n");
