@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <numeric>
 #include <set>
@@ -135,7 +136,7 @@ class Checker {
     predicate(id).input = s.input;
     predicate(id).learn = s.learn;
     for (std::size_t i = 0; i < s.domains.size(); ++i)
-      slots_.set_domain(slot(id, i), domain_called(s.domains[i], s.domain_places[i]), s.domain_places[i], out_);
+      slots_.set_domain(slot(id, i), domain_called(s.domains[i], s.domain_places[i]), s.domain_places[i]);
   }
   Predicate& predicate(int id) { return out_.predicates[id]; }
   int add_predicate(const std::string& name, bool tensor, std::size_t arity, Place place) {
@@ -147,7 +148,7 @@ class Checker {
     p.domains.assign(arity, -1);
     out_.predicates.push_back(std::move(p));
     out_.ids[name] = id;
-    first_slot_.push_back(slots_.add(arity, name));
+    first_slot_.push_back(slots_.add(arity));
     return id;
   }
   int slot(int id, std::size_t i) const { return first_slot_[id] + static_cast<int>(i); }
@@ -249,6 +250,8 @@ class Checker {
         break;
     }
     if (s.kind == Statement::Kind::rule && !s.semantics.empty() && !semantics_called(s.semantics)) unknown_semantics(s);
+    if (s.kind == Statement::Kind::constraint && !s.semantics.empty() && !is_implication(s.semantics))
+      fail(s.semantics_place, fmt::format("unknown implication '{}'; there are {}", s.semantics, implication_names()));
   }
   void check_options(const Statement& s) const {
     for (const Option& o : s.options) {
@@ -257,13 +260,24 @@ class Checker {
           fail(o.place, fmt::format("unknown optimiser '{}'; there are adam, adamw, sgd and rmsprop", o.value));
       } else if (o.name != "lr" && o.name != "steps" && o.name != "decay") {
         fail(o.place, fmt::format("unknown option '{}'; there are lr, steps, decay and optimiser", o.name));
-      } else if (!as_number(o.value)) {
-        fail(o.place, fmt::format("{}={}: expected a number", o.name, o.value));
+      } else {
+        check_number(o);
       }
     }
   }
+  void check_number(const Option& o) const {
+    const std::optional<double> value = as_number(o.value);
+    const auto expected = [&](std::string_view what) {
+      fail(o.place, fmt::format("{}={}: expected {}", o.name, o.value, what));
+    };
+    if (!value || !std::isfinite(*value)) expected("a number");
+    if (o.name == "lr" && *value <= 0) expected("a number above 0");
+    if (o.name == "decay" && *value < 0) expected("a number from 0 on");
+    if (o.name == "steps" && (*value < 1 || *value > 1e9 || *value != std::floor(*value)))
+      expected("a whole number from 1 to 1000000000");
+  }
   [[noreturn]] void unknown_semantics(const Statement& s) const {
-    fail(s.place, fmt::format("unknown semantics '{}'; there are {}", s.semantics, semantics_names()));
+    fail(s.semantics_place, fmt::format("unknown semantics '{}'; there are {}", s.semantics, semantics_names()));
   }
   /// `called`: it could also have been meant as a function.
   int resolve(const std::string& name, Place place, bool called = false) const {
@@ -297,7 +311,7 @@ class Checker {
   }
   int use_variable(const std::string& name) {
     const auto [found, fresh] = scope_->try_emplace(name, 0);
-    if (fresh) found->second = slots_.add(1, {});
+    if (fresh) found->second = slots_.add(1);
     return found->second;
   }
   void use(const Term& t, int s) {

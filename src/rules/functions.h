@@ -21,6 +21,9 @@ const Function* find_function(std::string_view name);
 std::vector<std::string_view> function_names();
 /// "boolean, product, ..."
 std::string semantics_names();
+/// The implications that a constraint can choose.
+bool is_implication(std::string_view name);
+std::string implication_names();
 /// The candidate nearest to a name that is none of them, or "" if none is near: for "did you mean".
 template <class Names>
 std::string nearest(std::string_view name, const Names& candidates);

@@ -176,8 +176,12 @@ std::vector<std::string> BodyParser::variables() {
 
 std::string BodyParser::comparison() {
   static constexpr std::array<std::string_view, 6> kSigns{"=", "!=", "<", "<=", ">", ">="};
-  for (std::string_view sign : kSigns)
-    if (accept(sign)) return std::string(sign);
+  for (std::string_view sign : kSigns) {
+    if (!is(sign)) continue;
+    if (is("=", 1) || is("<", 1) || is(">", 1))
+      fail(peek().place, fmt::format("'{}{}' is no comparison; there are = != < <= > >=", sign, peek(1).text));
+    return take().text;
+  }
   expected("a comparison: = != < <= > >=");
 }
 

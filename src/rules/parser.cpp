@@ -113,7 +113,7 @@ class Parser : public BodyParser {
     const Place at = peek().place;
     s.name = name("a directive: @semantics, @load, @minimize, @fixpoint or @seed");
     if (s.name == "semantics") {
-      s.semantics = name("a semantics: " + semantics_names());
+      semantics(s, "a semantics: " + semantics_names());
       temperature(s);
     } else if (s.name == "load") {
       s.head.place = peek().place;
@@ -155,12 +155,16 @@ class Parser : public BodyParser {
     take();
     take();
     s.has_temperature = true;
+    const Place at = peek().place;
     s.temperature = real("a temperature");
+    if (s.temperature < 0) fail(at, "a temperature is 0 or more");
   }
-  void annotations(Statement& s) {
-    if (accept("@")) {
-      s.semantics = name("a semantics: " + semantics_names());
-    }
+  void semantics(Statement& s, const std::string& what) {
+    s.semantics_place = peek().place;
+    s.semantics = name(what);
+  }
+  void annotations(Statement& s, const std::string& what) {
+    if (accept("@")) semantics(s, what);
     temperature(s);
   }
 
@@ -178,7 +182,7 @@ class Parser : public BodyParser {
       take();
     }
     s.body = formula();
-    annotations(s);
+    annotations(s, "an implication: " + implication_names());
     finish();
   }
   void clause(Statement& s) {
@@ -206,7 +210,7 @@ class Parser : public BodyParser {
       take();
       s.kind = Statement::Kind::rule;
       s.body = formula();
-      annotations(s);
+      annotations(s, "a semantics: " + semantics_names());
     } else if (std::string sign = assignment(); !sign.empty()) {
       if (!s.head.tensor) fail(s.head.place, "only a tensor, with [ ], has equations; a relation has rules with ':-'");
       if (s.weighted || s.learned_weight) fail(s.place, "an equation has no weight; multiply by a tensor");
