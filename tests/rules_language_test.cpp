@@ -94,7 +94,7 @@ TEST(RulesLanguage, BracketsAreKeptWhereTheyMatter) {
 TEST(RulesLanguage, SyntaxErrorsNameLineAndColumn) {
   expect_refused("P(A)", "p.wr:1:5: expected ':-', '?' or '.', found the end of the text");
   expect_refused("P(A.\n", "p.wr:1:4: expected ')' or ',', found '.'");
-  expect_refused("P(A).\nQ(x) :- P(x), .", "p.wr:2:15: expected a variable or a constant, found '.'");
+  expect_refused("P(A).\nQ(x) :- P(x), .", "p.wr:2:15: expected a literal, such as P(x), not P(x) or x < y, found '.'");
   expect_refused("P(A) :- Q(A) R(A).", "p.wr:1:14: expected '.' at the end of the statement, found 'R'");
   expect_refused("P(\"a", "p.wr:1:3: this text in quotes is not closed on its line");
   expect_refused("P(\"\\x\").", "p.wr:1:5: after \\ only \" \\ t and n may stand");
@@ -176,6 +176,48 @@ TEST(RulesLanguage, HabitsOfOtherLanguages) {
   expect_refused("P(A).\nQ(x) :- P(x), x == A.", "p.wr:2:17: '==' is no comparison; there are = != < <= > >=");
   expect_refused("P(1).\nQ(x) :- P(x), x =< 3.", "p.wr:2:17: '=<' is no comparison; there are = != < <= > >=");
   expect_refused("P(1).\nQ(x) :- P(x), x <> 3.", "p.wr:2:17: '<>' is no comparison; there are = != < <= > >=");
+}
+
+TEST(RulesLanguage, NumbersThatAreNotWhole) {
+  const std::string text =
+      "Age(Ann, 3.5).\nAge(Bob, -2.25).\nAge(Cid, 2).\nOld(x) :- Age(x, n), n > 2.5.\n?- Old(x).\n";
+  EXPECT_EQ(format_text(text), text);
+  const Program program = Program::parse(text, "p.wr");
+  EXPECT_EQ(to_tsv(program.query("Old(x)")), "x\nAnn\n");
+  EXPECT_EQ(to_tsv(program.query("Age(x, -2.25)")), "x\nBob\n");
+  expect_refused("P(1).\nQ(x) :- P(x), x > 1 + 2.5.", "p.wr:2:21: expected '.' at the end of the statement, found '+'");
+  expect_refused("P(1).\nQ(x) :- P(x), P(x + 2.5).", "p.wr:2:21: '2.5' is no whole number");
+  expect_refused("domain D = 2.5.", "p.wr:1:12: '2.5' is no whole number");
+}
+
+TEST(RulesLanguage, ArithmeticInBodies) {
+  expect_refused("Age(Ann, 3).\nSum(s) :- s = sum(n: Age(_, n)).",
+                 "p.wr:2:15: 'sum' stands in equations, such as S = sum(i: X[i]); a body has count(y: ...) >= 2");
+  expect_refused("P(1).\nQ(x) :- P(x), P(y), y = x * 2.",
+                 "p.wr:2:27: expected ',', ';' or '.': a variable is compared as it is, or moved by a number as in x + "
+                 "1, found '*'");
+  expect_refused("P(1).\nP(x) :- .", "p.wr:2:9: expected a literal, such as P(x), not P(x) or x < y, found '.'");
+}
+
+TEST(RulesLanguage, NumbersOfFixpoints) {
+  expect_refused("@fixpoint(0).", "p.wr:1:11: a fixpoint takes 1 to 1000000000 iterations");
+  expect_refused("@fixpoint(10, -1).", "p.wr:1:15: a tolerance is 0 or more");
+}
+
+TEST(RulesLanguage, IndicesOfWhichNothingIsKnown) {
+  expect_refused(
+      "X[n+1] = 1 - X[n].",
+      "p.wr:1:3: nothing says which values index 1 of X has; declare it, as in `domain D = 10. tensor X[D].`");
+  expect_refused(
+      "domain D = 3.\ntensor F[D].\nP[x/2] max= F[x].",
+      "p.wr:3:3: nothing says which values index 1 of P has; declare it, as in `domain D = 10. tensor P[D].`");
+  expect_refused("S = sum(i: i * i).",
+                 "p.wr:1:1: nothing says which values 'i' has; use it as the index of a declared tensor");
+  EXPECT_EQ(refused("domain D = 3.\ntensor X[D].\nX[n+1] = 1 - X[n]."), "no error");
+  // A domain that grows with the data may have none yet.
+  const Program empty = Program::parse("domain D.\ntensor X[D].\nX[n] = 1 + X[n-1].\n", "p.wr");
+  EXPECT_EQ(error_of([&] { empty.relation("X"); }),
+            "p.wr:2:1: domain D of X is empty: declare it, or give facts or data");
 }
 
 TEST(RulesLanguage, OptionsOfMinimize) {

@@ -282,6 +282,11 @@ TEST(RulesReal, DivergenceNamesTheMemberThatChanges) {  // X and Y need each oth
       "domain D = 2.\ntensor X[D].\ntensor Y[D].\nX[i] = 0.1 Y[i] + 1.\nY[i] = 20 X[i].\n@fixpoint(10).\n";
   const std::string what = error_of([&] { static_cast<void>(Program::parse(text, "p.wr").query("X[0]")); });
   EXPECT_EQ(what.find("p.wr:5:1: no convergence: `Y[i] = 20 * X[i].` still changes by "), 0u) << what;
+  // Beyond what a double holds nothing changes any more; that is no fixpoint.
+  const Program grows = Program::parse("domain D = 3.\ntensor X[D].\nX[i] = 2 * X[j] + 1.\n", "p.wr");
+  const std::string infinite = error_of([&] { grows.query("X[i]"); });
+  EXPECT_EQ(infinite.find("p.wr:3:1: no convergence: `X[i] = 2 * X[j] + 1.` still changes by inf after "), 0u)
+      << infinite;
   EXPECT_NE(what.find(" after 10 iterations (the tolerance is 1e-09)"), std::string::npos) << what;
 }
 

@@ -46,6 +46,7 @@ class Checker {
     variables_.resize(out_.syntax.statements.size());
     for (std::size_t i = 0; i < out_.syntax.statements.size(); ++i) walk(i);
     finish_domains();
+    for (std::size_t i = 0; i < out_.syntax.statements.size(); ++i) expect_known_indices(i);
     for (const Statement& s : out_.syntax.statements) check_safety(out_, s);
     find_strata(out_);
     return std::move(out_);
@@ -371,6 +372,32 @@ class Checker {
     for (Domain& d : out_.domains)
       if (!d.numbers)
         for (const std::string& n : d.names) d.ordered = d.ordered && as_number(n).has_value();
+  }
+  /// A tensor of an index about which nothing is said would have no elements, and nobody would be told.
+  void expect_known_indices(std::size_t statement) const {
+    const Statement& s = out_.syntax.statements[statement];
+    if (s.kind != Statement::Kind::equation) return;
+    const auto unknown = [&](int domain) {
+      const Domain& d = out_.domains[domain];
+      return d.size == 0 && d.open && d.place.line == 0;
+    };
+    const Predicate& head = out_.predicates[out_.id(s.head.name)];
+    std::set<std::string> counted;  // virtual indices: they have as many values as there are steps
+    std::size_t index = 0;
+    for (const Term& t : s.head.terms) {
+      if (t.virtual_index) {
+        counted.insert(t.text);
+        continue;
+      }
+      if (unknown(head.domains[index++]))
+        fail(t.place, fmt::format("nothing says which values index {} of {} has; declare it, as in `domain D = 10. "
+                                  "tensor {}[D].`",
+                                  index, s.head.name, s.head.name));
+    }
+    for (const auto& [name, domain] : out_.variables[statement])
+      if (unknown(domain) && !counted.contains(name))
+        fail(s.place,
+             fmt::format("nothing says which values '{}' has; use it as the index of a declared tensor", name));
   }
   /// In ?r(x, y), ?s(y, z) nothing says of which domain y is, but the relations that r can be may all agree.
   void choose_domains(int choice) {

@@ -35,6 +35,12 @@ bool is_integer(std::string_view name) {
          std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; }) &&
          (name.size() == 1 || name[0] != '0');
 }
+bool is_decimal(std::string_view name) {
+  const std::size_t dot = name.find('.');
+  const std::string_view after = dot == std::string_view::npos ? "" : name.substr(dot + 1);
+  return !after.empty() && after.find_first_not_of("0123456789") == std::string_view::npos &&
+         (is_integer(name.substr(0, dot)) || name.substr(0, dot) == "-0");
+}
 std::string in_quotes(std::string_view name) {
   std::string text = "\"";
   for (char c : name) {
@@ -116,7 +122,7 @@ std::string format_directive(const Statement& s) {
 }  // namespace
 
 std::string quoted_constant(std::string_view name) {
-  return is_plain_name(name) || is_integer(name) ? std::string(name) : in_quotes(name);
+  return is_plain_name(name) || is_integer(name) || is_decimal(name) ? std::string(name) : in_quotes(name);
 }
 
 std::string format(const Term& t) {
@@ -252,7 +258,7 @@ std::size_t break_of(std::string_view line) {
   std::size_t best = 0;
   int depth = 0, least = 0;
   bool quoted = false;
-  for (std::size_t i = kIndent; i < std::min(line.size(), kWidth); ++i) {
+  for (std::size_t i = 0; i < std::min(line.size(), kWidth + 1); ++i) {
     const char c = line[i];
     if (quoted && c == '\\') {
       ++i;
@@ -263,8 +269,9 @@ std::size_t break_of(std::string_view line) {
     if (c == '(' || c == '[' || c == '{') ++depth;
     if (c == ')' || c == ']' || c == '}') --depth;
     const bool separates =
-        c == ' ' && (line[i - 1] == ',' || line[i - 1] == ';' || line[i - 1] == ':' || line.substr(i - 2, 2) == ":-" ||
-                     line.substr(i - 2, 2) == "->" || line.substr(i, 3) == " + " || line.substr(i, 3) == " - ");
+        c == ' ' && i > kIndent &&
+        (line[i - 1] == ',' || line[i - 1] == ';' || line[i - 1] == ':' || line.substr(i - 2, 2) == ":-" ||
+         line.substr(i - 2, 2) == "->" || line.substr(i, 3) == " + " || line.substr(i, 3) == " - ");
     if (separates && (best == 0 || depth <= least)) {
       best = i;
       least = depth;

@@ -42,6 +42,10 @@ Term BodyParser::term(bool index) {
   if (token.kind == Kind::string) {
     t.kind = Term::Kind::constant;
     t.text = take().text;
+  } else if (const Token& number = peek(is("-") ? 1 : 0); number.kind == Kind::number && !is_whole(number)) {
+    t.kind = Term::Kind::constant;  // 3.5 is a name like any other, which is compared by its value
+    if (accept("-")) t.text = "-";
+    t.text += take().text;
   } else if (token.kind == Kind::number || is("-")) {
     t.kind = Term::Kind::number;
     t.number = integer("an integer");
@@ -135,10 +139,18 @@ Formula BodyParser::literal() {
     f.atom = atom();
     return f;
   }
+  if (peek().kind == Kind::end || (peek().kind == Kind::mark && !is("-")))
+    expected("a literal, such as P(x), not P(x) or x < y");
   f.kind = Formula::Kind::compare;
   f.left = term(false);
   f.compare = comparison();
   f.right = term(false);
+  if (is("(") && find_function(f.right.text) != nullptr)
+    fail(f.right.place,
+         fmt::format("'{0}' stands in equations, such as S = {0}(i: X[i]); a body has count(y: ...) >= 2",
+                     f.right.text));
+  if (is("*") || is("/"))
+    expected("',', ';' or '.': a variable is compared as it is, or moved by a number as in x + 1");
   return f;
 }
 

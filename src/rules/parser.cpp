@@ -126,8 +126,16 @@ class Parser : public BodyParser {
       if (accept("(")) options(s);
     } else if (s.name == "fixpoint") {
       expect("(");
-      s.options.push_back({"max", std::to_string(integer("the most iterations")), at});
-      if (accept(",")) s.options.push_back({"tolerance", fmt::format("{}", real("a tolerance")), at});
+      const Place of_most = peek().place;
+      const std::int64_t most = integer("the most iterations");
+      if (most < 1 || most > 1'000'000'000) fail(of_most, "a fixpoint takes 1 to 1000000000 iterations");
+      s.options.push_back({"max", std::to_string(most), at});
+      if (accept(",")) {
+        const Place of_tolerance = peek().place;
+        const double tolerance = real("a tolerance");
+        if (tolerance < 0) fail(of_tolerance, "a tolerance is 0 or more");
+        s.options.push_back({"tolerance", fmt::format("{}", tolerance), at});
+      }
       expect(")");
     } else if (s.name == "seed") {
       s.size = integer("a number");
@@ -143,7 +151,8 @@ class Parser : public BodyParser {
         option.place = peek().place;
         option.name = name("an option, such as lr=0.1");
         expect("=");
-        option.value = (accept("-") ? "-" : "") + peek().text;
+        if (accept("-")) option.value = "-";
+        option.value += peek().text;
         if (peek().kind != Kind::number && peek().kind != Kind::name) expected("a value");
         take();
         s.options.push_back(std::move(option));
