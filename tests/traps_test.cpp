@@ -92,6 +92,16 @@ TEST(Traps, AssigningOutsideOfATraceIsRefused) {
   EXPECT_TRUE(identical(w.value(), Array::ones({2})));
 }
 
+TEST(Traps, ShapesOfTooManyAxesNameTheCallersLine) {
+  const Array x = Array::ones({4});
+  expect_says(message_of([&] { x.reshape({1, 1, 1, 1, 1, 1, 1, 1, 4}); }), {"a shape has at most 8 axes"});
+  expect_says(message_of([&] {
+                compile([](const Tensor& t) { return reshape(t, {1, 1, 1, 1, 1, 1, 1, 1, 4}); }, f32(4));
+              }),
+              {"a shape has at most 8 axes"});
+  EXPECT_EQ(x.reshape({1, 1, 1, 1, 1, 1, 1, 4}).rank(), 8);
+}
+
 TEST(Traps, NamesOfOptionsAreLookedAtWhenCompiling) {
   const auto with = [](const CompileOptions& options) {
     return message_of([&] {
