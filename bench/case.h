@@ -72,7 +72,7 @@ Case case_named(const std::string& name);
 int compare_backends(const RunOptions& options, const std::vector<Case>& cases);
 /// `windrow bench`; returns the exit code.
 int run(const RunOptions& options);
-int list();
+int list(bool json);
 /// What the cost model says of GPUs that are not here; no names: the usual cases.
 int predict(const std::vector<std::string>& names);
 /// Runs each case `runs` times after a first run, and times nothing: for callgrind (scripts/guard.py).

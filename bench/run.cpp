@@ -173,7 +173,12 @@ const std::vector<Case>& cases() {
   return all;
 }
 
-int list() {
+int list(bool json) {
+  if (json) {
+    for (const auto& all : {cases(), op_cases(), rules_cases()})
+      for (const Case& c : all) fmt::print("{}\n", Json{{"case", c.name}, {"what", c.what}}.dump());
+    return 0;
+  }
   for (const Case& c : cases()) fmt::print("{:<30} {}\n", c.name, c.what);
   fmt::print(
       "\nother sizes, by name: matmul_MxKxN_f32|f64, plain_mlp_IN_..._OUT_bN, mlp_step_bN, cnn_step_bN, dqn_step_bN, "

@@ -49,7 +49,7 @@ void add_bench(Command program) {
       .range(1, 1000000);
   bench.flag("--serve", *serve, "Read lines `CASE SECONDS`, answer each with a line of JSON (for bench/peers)");
   bench.does([options, list, once, serve, runs, predict] {
-    if (*list) return wr::bench::list();
+    if (*list) return wr::bench::list(options->json);
     if (*predict) return wr::bench::predict(options->names);
     if (*runs > 0) return wr::bench::run_counted(options->names, options->threads, *runs);
     if (*serve) return wr::bench::serve(options->threads);

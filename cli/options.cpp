@@ -43,6 +43,9 @@ bool is_known(const CLI::App& command, const std::string& option) {
   return false;
 }
 
+/// Whose word it is; of the program itself, whose name begins every message, nothing.
+std::string of(const CLI::App& command) { return command.get_parent() == nullptr ? "" : command.get_name() + ": "; }
+
 /// What is wrong with a word that no command knows, and what may have been meant; empty: nothing is.
 std::string unknown_word(const CLI::App& root, const std::vector<std::string>& arguments) {
   const CLI::App* at = &root;
@@ -56,7 +59,7 @@ std::string unknown_word(const CLI::App& root, const std::vector<std::string>& a
       for (const CLI::Option* o : at->get_options())
         for (const std::string& each : o->get_lnames()) names.push_back("--" + each);
       const std::string meant = nearest(name, names);
-      return fmt::format("{}: there is no option {}{}", at->get_name(), name,
+      return fmt::format("{}there is no option {}{}", of(*at), name,
                          meant.empty() ? "" : "; did you mean " + meant + "?");
     }
     const auto commands = at->get_subcommands([](const CLI::App*) { return true; });
@@ -71,7 +74,7 @@ std::string unknown_word(const CLI::App& root, const std::vector<std::string>& a
       for (const CLI::App* c : commands)
         if (!c->get_group().empty()) names.push_back(c->get_name());
       const std::string meant = nearest(word, names);
-      return fmt::format("{}: there is no command '{}'{}", at->get_name(), word,
+      return fmt::format("{}there is no command '{}'{}", of(*at), word,
                          meant.empty() ? fmt::format("; expected one of {}", fmt::join(names, ", "))
                                        : "; did you mean " + meant + "?");
     }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/json.h"
 #include "cli/rules_repl.h"
 #include "cli/session.h"
 #include "windrow/data.h"
@@ -144,6 +145,13 @@ int run_batches(const Options& o) {
   return 0;
 }
 
+void print_answers(const std::vector<rules::Answers>& all, const std::string& format) {
+  for (const rules::Answers& answers : all) {
+    if (format == "table") fmt::print("?- {}.\n", answers.query);
+    fmt::print("{}", text_of(answers, format));
+  }
+}
+
 int run(const Options& o) {
   if (o.profile || !o.profile_out.empty()) profile_all_steps(true);
   if (!o.domain.empty()) return run_batches(o);
@@ -158,10 +166,7 @@ int run(const Options& o) {
   const rules::SolveOptions options = solve_options(o);
   rules::SolveFacts facts;
   const std::vector<rules::Answers> all = program.run(options, o.profile ? &facts : nullptr);
-  for (const rules::Answers& answers : all) {
-    if (o.format == "table") fmt::print("?- {}.\n", answers.query);
-    fmt::print("{}", text_of(answers, o.format));
-  }
+  print_answers(all, o.format);
   for (const std::string& each : o.write) {
     const auto [name, path] = name_and_file("--write", each);
     write_relation(program, name, path, options, o.profile ? &facts : nullptr);
@@ -193,21 +198,30 @@ int train(const Options& o) {
   options.steps = o.steps;
   options.lr = o.lr;
   const Interruptible guard;
-  options.progress = [](int step, double loss) {
-    fmt::print("step {:>6}  loss {:.6g}\n", step, loss);
+  const bool json = o.format == "json";
+  options.progress = [json](int step, double loss) {
+    if (json)
+      fmt::print("{}\n", Json{{"step", step}, {"loss", loss}}.dump());
+    else
+      fmt::print("step {:>6}  loss {:.6g}\n", step, loss);
     std::fflush(stdout);
     return !interrupted();
   };
   const rules::TrainReport report = program.train(options);
-  fmt::print("{} steps in {:.3f} s, of which {:.3f} s to compile\n", report.losses.size(), report.seconds,
-             report.compile_seconds);
-  fmt::print("{}", program.learned());
+  if (json)
+    fmt::print("{}\n", Json{{"steps", report.losses.size()},
+                            {"seconds", report.seconds},
+                            {"compile_seconds", report.compile_seconds},
+                            {"learned", program.learned()}}
+                           .dump());
+  else
+    fmt::print("{} steps in {:.3f} s, of which {:.3f} s to compile\n{}", report.losses.size(), report.seconds,
+               report.compile_seconds, program.learned());
   if (!o.save.empty()) {
     program.save(o.save);
-    fmt::print("wrote {}\n", o.save);
+    fmt::print(notes(o), "wrote {}\n", o.save);
   }
-  for (const rules::Answers& answers : program.run(solve_options(o)))
-    fmt::print("?- {}.\n{}", answers.query, text_of(answers, o.format));
+  print_answers(program.run(solve_options(o)), o.format);
   finish_profile(o, notes(o));
   return interrupted() ? kInterrupted : 0;
 }
@@ -293,6 +307,7 @@ void add_rules(Command program) {
   c.option("--steps", o->steps, "In place of the program's own").range(1, 1000000000).type("N");
   c.option("--lr", o->lr, "In place of the program's own").range(1e-30, 1e30).type("X");
   c.option("--save", o->save, "Write what was learned").type("FILE");
+  formats(c);
   profiles(c);
   c.does([o] { return train(*o); });
   c = command(rules, "check", "Find mistakes without running", o, true);

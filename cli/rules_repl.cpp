@@ -84,6 +84,18 @@ std::string trimmed(std::string text) {
   return text.substr(from);
 }
 
+/// A line without its comment and the blanks at its end.
+std::string code_of(std::string_view line) {
+  bool quoted = false;
+  std::size_t end = 0;
+  for (; end < line.size() && (quoted || line[end] != '#'); ++end) {
+    if (line[end] == '"') quoted = !quoted;
+    if (quoted && line[end] == '\\') ++end;
+  }
+  while (end > 0 && (end > line.size() || std::isspace(static_cast<unsigned char>(line[end - 1])))) --end;
+  return std::string(line.substr(0, end));
+}
+
 class Repl {
  public:
   explicit Repl(const ReplOptions& options) : options_(options) {
@@ -115,7 +127,8 @@ class Repl {
           continue;
         }
         pending += (pending.empty() ? "" : "\n") + line;
-        if (!line.ends_with('.') && !line.ends_with('?')) continue;
+        const std::string code = code_of(line);
+        if (!code.ends_with('.') && !code.ends_with('?')) continue;
         const std::string whole = std::move(pending);
         pending.clear();
         enter(whole);
@@ -145,17 +158,28 @@ class Repl {
     program_ = std::move(next);
   }
 
-  /// A query is answered; any other statement is kept if the whole still has a meaning.
-  void enter(std::string text) {
-    const bool asks = text.starts_with("?-");
-    if (!asks && !text.ends_with('?') && !text.ends_with("?.")) {
-      become(made(text_ + text + "\n"));
-      text_ += text + "\n";
+  /// Queries are answered; other statements are kept if the whole still has a meaning. What is typed or pasted may be
+  /// several of both: in the standard layout each begins a line.
+  void enter(const std::string& text) {
+    if (text.find("?-") == std::string::npos && !code_of(text).ends_with('?') && !code_of(text).ends_with("?.")) {
+      keep(text);
       return;
     }
-    if (asks) text = text.substr(2);
-    while (!text.empty() && (text.back() == '?' || text.back() == '.')) text.pop_back();
-    fmt::print("{}", text_of(program_.query(trimmed(text), options_.solve), options_.format));
+    std::string rest = rules::format_text(text, "input");
+    while (!rest.empty()) {
+      std::size_t end = rest.find('\n') + 1;
+      while (end < rest.size() && rest[end] == ' ') end = rest.find('\n', end) + 1;  // it goes on in the next line
+      const std::string statement = rest.substr(0, end - 1);
+      rest.erase(0, end);
+      if (statement.starts_with("?-"))
+        fmt::print("{}", text_of(program_.query(statement, options_.solve), options_.format));
+      else if (!statement.empty())
+        keep(statement);
+    }
+  }
+  void keep(const std::string& text) {
+    become(made(text_ + text + "\n"));
+    text_ += text + "\n";
   }
 
   /// False to end.

@@ -373,7 +373,7 @@ def json_is_json(w):
     for command in (w.train() + ["--epochs", "2", "--json"], ["eval", model, "--json"], ["eval", cube, "--json"],
                     ["eval", cells, "--json"], ["eval", odd, "--json"], ["predict", odd, picture, "--json"],
                     ["solve", cube, "--json"], ["solve", cube, "R U", "--json"], ["circuit", cells, "--json"],
-                    ["run", cells, "--json"], ["doctor", "--json"], ["ops", "--json"],
+                    ["run", cells, "--json"], ["doctor", "--json"], ["ops", "--json"], ["bench", "--list", "--json"],
                     ["bench", "mlp_step_b64", "--seconds", "0.01", "--json"],
                     ["tune", "bench", "mlp_step", "--to", "2", "--seconds", "0.01", "--json"],
                     ["train", "life", "--updates", "2", "--json"],
@@ -436,6 +436,7 @@ def mistyped_words_are_understood(w):
     for words, meant in ((["train", "fasion"], "fashion"), (["trian", "fashion"], "train"), (["evla", "x"], "eval"),
                          (["train", "fashion", "--epcohs", "1"], "--epochs"), (["help", "profle"], "profile")):
         refused(w.run(*words), "did you mean " + meant, code=2)
+    assert w.run("trian").err.startswith("windrow: there is no command 'trian'"), w.run("trian")
 
 
 @attack

@@ -58,6 +58,32 @@ TEST(RulesLanguage, FormattingKeepsCommentsAndGaps) {
   EXPECT_EQ(format_text(""), "");
 }
 
+// A rule that somebody laid out over several lines is not made one long line again.
+TEST(RulesLanguage, LongStatementsGoOverSeveralLines) {
+  const auto named = [](int i) { return "Relation" + std::to_string(i); };
+  std::string rule = "Head(x) :- Relation0(x)", sum = "Y = 0.5", names = "domain D = {A", quoted = "P(\"";
+  for (int i = 1; i < 12; ++i) {
+    rule += ", exists(y: " + named(i) + "(x, y), not " + named(i) + "(y, x))";
+    sum += " + square(W[" + std::to_string(i) + "] - 1)";
+    names += ", \"name " + std::to_string(i) + "\"";
+    quoted += "a, b; c + d: ";
+  }
+  for (const std::string& text : {rule + ".\n", sum + ".\n", names + "}.\n", quoted + "\").\n"}) {
+    const std::string laid_out = format_text(text);
+    EXPECT_EQ(format_text(laid_out), laid_out);
+    std::string joined = laid_out;
+    for (std::size_t at = 0; (at = joined.find("\n    ", at)) != std::string::npos;) joined.replace(at, 5, " ");
+    EXPECT_EQ(joined, text);
+    if (text.starts_with("P(")) continue;  // what stands in quotes is never broken
+    std::size_t longest = 0, begin = 0;
+    for (std::size_t end; (end = laid_out.find('\n', begin)) != std::string::npos; begin = end + 1)
+      longest = std::max(longest, end - begin);
+    EXPECT_LE(longest, 120U) << laid_out;
+    EXPECT_GT(laid_out.size(), text.size()) << laid_out;
+  }
+  EXPECT_EQ(format_text(rule + ".").substr(0, 80).find("exists(y:\n"), std::string::npos);  // not inside of brackets
+}
+
 TEST(RulesLanguage, BracketsAreKeptWhereTheyMatter) {
   for (const char* text : {"Y = (1 + 2) * 3.\n", "Y = 1 - (2 - 3).\n", "Y = 8 / (4 / 2).\n", "Y = (-2)^2.\n",
                            "Y = -2^2.\n", "Y = 2^-1.\n", "Q(A) :- (P(A); P(B)), P(C).\n", "Q(A) :- not (P(A), P(B)).\n",
@@ -68,7 +94,7 @@ TEST(RulesLanguage, BracketsAreKeptWhereTheyMatter) {
 TEST(RulesLanguage, SyntaxErrorsNameLineAndColumn) {
   expect_refused("P(A)", "p.wr:1:5: expected ':-', '?' or '.', found the end of the text");
   expect_refused("P(A.\n", "p.wr:1:4: expected ')' or ',', found '.'");
-  expect_refused("P(A).\nQ(x) :- P(x), .", "p.wr:2:15: expected a variable or a constant, found '.'");
+  expect_refused("P(A).\nQ(x) :- P(x), .", "p.wr:2:15: expected a literal, such as P(x), not P(x) or x < y, found '.'");
   expect_refused("P(A) :- Q(A) R(A).", "p.wr:1:14: expected '.' at the end of the statement, found 'R'");
   expect_refused("P(\"a", "p.wr:1:3: this text in quotes is not closed on its line");
   expect_refused("P(\"\\x\").", "p.wr:1:5: after \\ only \" \\ t and n may stand");
@@ -124,12 +150,84 @@ TEST(RulesLanguage, UnknownNames) {
   expect_refused("domain N = 5.\nrel P(N).\nP(5).", "p.wr:3:3: unknown constant 5 in domain N, which is 0 to 4");
   expect_refused("domain Person = {Ann}.\nrel P(Persn).", "p.wr:2:7: unknown domain 'Persn'; did you mean 'Person'?");
   expect_refused("@semantics prodct.",
-                 "p.wr:1:1: unknown semantics 'prodct'; there are boolean, product, godel, lukasiewicz, sum, maxprod, "
+                 "p.wr:1:12: unknown semantics 'prodct'; there are boolean, product, godel, lukasiewicz, sum, maxprod, "
                  "minplus, ltn");
+}
+
+TEST(RulesLanguage, AnnotationsNameTheirPlace) {
+  expect_refused("P(A).\nQ(x) :- P(x) @goedel.",
+                 "p.wr:2:15: unknown semantics 'goedel'; there are boolean, product, godel, lukasiewicz, sum, maxprod, "
+                 "minplus, ltn");
+  expect_refused("P(A).\nconstraint forall(x: P(x) -> P(x)) @product.",
+                 "p.wr:2:37: unknown implication 'product'; there are reichenbach, lukasiewicz, kleene, godel, goguen");
+  expect_refused("P(A).\nQ(x) :- P(x) @sum T=-1.", "p.wr:2:21: a temperature is 0 or more");
+}
+
+/// What people who know Prolog, clingo or C write first.
+TEST(RulesLanguage, HabitsOfOtherLanguages) {
+  expect_refused("% facts\nP(A).", "p.wr:1:1: '%' does not belong to the language; a comment begins with '#'");
+  expect_refused("P(A).\nQ(x) :- P(x) & P(x).", "p.wr:2:14: '&' does not belong to the language; 'and' is written ','");
+  expect_refused("P(A).\nQ(x) :- P(x) | P(x).", "p.wr:2:14: '|' does not belong to the language; 'or' is written ';'");
+  for (const char* habit : {"!P(x)", "\\+P(x)", "~P(x)"})
+    expect_refused(std::string("P(A).\nQ(x) :- P(x), ") + habit + ".",
+                   std::string("p.wr:2:15: '") + habit[0] +
+                       "' does not belong to the language; negation is written 'not', unequal '!='");
+  expect_refused("P('a').", "p.wr:1:3: ''' does not belong to the language; quotes are double ones");
+  expect_refused("P(A).\nQ(x) :- P(x), x == A.", "p.wr:2:17: '==' is no comparison; there are = != < <= > >=");
+  expect_refused("P(1).\nQ(x) :- P(x), x =< 3.", "p.wr:2:17: '=<' is no comparison; there are = != < <= > >=");
+  expect_refused("P(1).\nQ(x) :- P(x), x <> 3.", "p.wr:2:17: '<>' is no comparison; there are = != < <= > >=");
+}
+
+TEST(RulesLanguage, NumbersThatAreNotWhole) {
+  const std::string text =
+      "Age(Ann, 3.5).\nAge(Bob, -2.25).\nAge(Cid, 2).\nOld(x) :- Age(x, n), n > 2.5.\n?- Old(x).\n";
+  EXPECT_EQ(format_text(text), text);
+  const Program program = Program::parse(text, "p.wr");
+  EXPECT_EQ(to_tsv(program.query("Old(x)")), "x\nAnn\n");
+  EXPECT_EQ(to_tsv(program.query("Age(x, -2.25)")), "x\nBob\n");
+  expect_refused("P(1).\nQ(x) :- P(x), x > 1 + 2.5.", "p.wr:2:21: expected '.' at the end of the statement, found '+'");
+  expect_refused("P(1).\nQ(x) :- P(x), P(x + 2.5).", "p.wr:2:21: '2.5' is no whole number");
+  expect_refused("domain D = 2.5.", "p.wr:1:12: '2.5' is no whole number");
+}
+
+TEST(RulesLanguage, ArithmeticInBodies) {
+  expect_refused("Age(Ann, 3).\nSum(s) :- s = sum(n: Age(_, n)).",
+                 "p.wr:2:15: 'sum' stands in equations, such as S = sum(i: X[i]); a body has count(y: ...) >= 2");
+  expect_refused("P(1).\nQ(x) :- P(x), P(y), y = x * 2.",
+                 "p.wr:2:27: expected ',', ';' or '.': a variable is compared as it is, or moved by a number as in x + "
+                 "1, found '*'");
+  expect_refused("P(1).\nP(x) :- .", "p.wr:2:9: expected a literal, such as P(x), not P(x) or x < y, found '.'");
+}
+
+TEST(RulesLanguage, NumbersOfFixpoints) {
+  expect_refused("@fixpoint(0).", "p.wr:1:11: a fixpoint takes 1 to 1000000000 iterations");
+  expect_refused("@fixpoint(10, -1).", "p.wr:1:15: a tolerance is 0 or more");
+}
+
+TEST(RulesLanguage, IndicesOfWhichNothingIsKnown) {
+  expect_refused(
+      "X[n+1] = 1 - X[n].",
+      "p.wr:1:3: nothing says which values index 1 of X has; declare it, as in `domain D = 10. tensor X[D].`");
+  expect_refused(
+      "domain D = 3.\ntensor F[D].\nP[x/2] max= F[x].",
+      "p.wr:3:3: nothing says which values index 1 of P has; declare it, as in `domain D = 10. tensor P[D].`");
+  expect_refused("S = sum(i: i * i).",
+                 "p.wr:1:1: nothing says which values 'i' has; use it as the index of a declared tensor");
+  EXPECT_EQ(refused("domain D = 3.\ntensor X[D].\nX[n+1] = 1 - X[n]."), "no error");
+  // A domain that grows with the data may have none yet.
+  const Program empty = Program::parse("domain D.\ntensor X[D].\nX[n] = 1 + X[n-1].\n", "p.wr");
+  EXPECT_EQ(error_of([&] { empty.relation("X"); }),
+            "p.wr:2:1: domain D of X is empty: declare it, or give facts or data");
 }
 
 TEST(RulesLanguage, OptionsOfMinimize) {
   const std::string program = "domain D = 3.\ntensor X[D] learn.\nLoss = X[i].\n";
+  for (const char* steps : {"0", "-5", "2.5", "1e300"})
+    expect_refused(program + "@minimize Loss(steps=" + steps + ").",
+                   std::string("p.wr:4:16: steps=") + steps + ": expected a whole number from 1 to 1000000000");
+  expect_refused(program + "@minimize Loss(lr=-1).", "p.wr:4:16: lr=-1: expected a number above 0");
+  expect_refused(program + "@minimize Loss(lr=inf).", "p.wr:4:16: lr=inf: expected a number");
+  expect_refused(program + "@minimize Loss(decay=-1).", "p.wr:4:16: decay=-1: expected a number from 0 on");
   expect_refused(program + "@minimize Loss(steps=ten).", "p.wr:4:16: steps=ten: expected a number");
   expect_refused(program + "@minimize Loss(rate=1).",
                  "p.wr:4:16: unknown option 'rate'; there are lr, steps, decay and optimiser");
@@ -149,6 +247,9 @@ TEST(RulesLanguage, NotesOnWhatIsProbablyAMistake) {
             (Notes{"p.wr:2:1: E is an input, and no data are given for it"}));
   EXPECT_EQ(notes("Parent(Ann, Bob).\nRank(x, High) :- Parent(x, Bob).\n?- Rank(x, High)."), Notes{});
   EXPECT_EQ(notes("domain D = {A, B}.\nrel P(D).\nP(A).\n?- P(B)."), Notes{});
+  EXPECT_EQ(notes("0.5 :: P(A).\nQ(x) :- P(x) T=0.5."),
+            (Notes{"p.wr:2:1: T= means something in sum semantics only; this rule has product semantics"}));
+  EXPECT_EQ(notes("0.5 :: P(A).\nQ(x) :- P(x) @sum T=0.5."), Notes{});
   Program program = Program::parse("domain V.\nrel E(V, V) input.\n?- E(A, y).", "p.wr");
   program.add("E", {{"A", "B"}});
   EXPECT_EQ(program.notes(), Notes{});

@@ -1,8 +1,10 @@
 // Learning: weights, choices of relations, constraints, checkpoints.
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include "temporary_files.h"
+#include "windrow/checkpoint.h"
 #include "windrow/rules.h"
 #include "windrow/step.h"
 
@@ -53,6 +55,35 @@ TEST(RulesLearning, CheckpointsKeepWhatWasLearned) {
   other.restore(folder / "w.safetensors");
   EXPECT_TRUE(identical(other.array("W"), program.array("W")));
   EXPECT_NEAR(other.array("W").at<double>({3}), 3, 1e-3);
+}
+
+// A weight is called after its rule: lines may come before it, and a file of another program is not taken for this
+// one's.
+TEST(RulesLearning, CheckpointsBelongToTheirProgram) {
+  const std::string text =
+      "domain D = {A, B}.\nrel P(D).\nP(A).\nlearn :: Q(x) :- P(x).\nLoss = square(Q(A) - 0.9).\n"
+      "@minimize Loss(lr=0.1, steps=300).\n";
+  const TemporaryFolder folder;
+  const std::string path = folder / "w.safetensors";
+  Program program = Program::parse(text, "p.wr");
+  program.train();
+  program.save(path);
+  Program moved = Program::parse("# a comment\n\n" + text, "p.wr");
+  moved.restore(path);
+  EXPECT_EQ(moved.query("Q(A)").values, program.query("Q(A)").values);
+  Program other = Program::parse("domain D = 2.\ntensor W[D] learn.\n", "o.wr");
+  EXPECT_EQ(error_of([&] { other.restore(path); }),
+            path + ": holds 'weight of learn :: Q(x) :- P(x).', which o.wr does not learn; is it of another program?");
+  write_safetensors(path, {{"W", Array::from<float>({1, std::numeric_limits<float>::quiet_NaN()})}});
+  EXPECT_EQ(error_of([&] { other.restore(path); }), path + ": 'W' has a value that is nan");
+  write_safetensors(path, {{"W", Array::zeros({2}, DType::i32)}});
+  EXPECT_EQ(error_of([&] { other.restore(path); }), path + ": 'W' is i32[2]; expected numbers such as f32");
+}
+
+TEST(RulesLearning, ALossThatIsNotFiniteNamesWhatIsMinimised) {
+  Program program =
+      Program::parse("domain D = 2.\ntensor W[D] learn.\nLoss = sum(i: log(W[i] - 100)).\n@minimize Loss.", "p.wr");
+  EXPECT_EQ(error_of([&] { program.train(); }), "p.wr:4:1: the loss is nan after 1 steps; a smaller lr may help");
 }
 
 TEST(RulesLearning, Refuses) {

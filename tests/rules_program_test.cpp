@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <sstream>
 
 #include "temporary_files.h"
 #include "windrow/data.h"
@@ -90,6 +91,8 @@ TEST_F(RulesProgram, ReadsDataAndSemantics) {
 TEST_F(RulesProgram, AnswersQueries) {
   EXPECT_EQ(rules("query kin.wr 'Ancestor(x, Eve)' --format tsv").out, "x\nAnn\nBob\n");
   EXPECT_EQ(rules("query kin.wr 'Ancestor(Ann, Eve)'").out, "yes\n");
+  EXPECT_EQ(rules("query kin.wr 'Ancestor(Ann, Eve)' --format tsv").out, "yes\n");
+  EXPECT_EQ(rules("query kin.wr 'Ancestor(Eve, Ann)' --format tsv").out, "no\n");
   EXPECT_EQ(rules("query kin.wr 'Ancestor(Eve, y)'").out, "y\n0 answers\n");
   const Said wrong = rules("query kin.wr 'Ancestor(x, Evee)'");
   EXPECT_EQ(wrong.code, 1);
@@ -137,6 +140,13 @@ TEST_F(RulesProgram, TrainsSavesAndRestores) {
   EXPECT_EQ(trained.code, 0) << trained.error;
   EXPECT_NE(trained.out.find("wrote w.safetensors\n"), std::string::npos) << trained.out;
   EXPECT_EQ(rules("run w.wr --restore w.safetensors --format tsv").out, "i\tvalue\n0\t0\n1\t0\n2\t1\n");
+  const Said lines = rules("train w.wr --steps 200 --format json");
+  EXPECT_EQ(lines.code, 0) << lines.error;
+  EXPECT_EQ(lines.out.substr(0, 19), "{\"step\":100,\"loss\":") << lines.out;
+  EXPECT_NE(lines.out.find("\n{\"steps\":200,\"seconds\":"), std::string::npos) << lines.out;
+  EXPECT_NE(lines.out.find("\n{\"query\":\"Big[i]\",\"columns\":[\"i\"]"), std::string::npos) << lines.out;
+  std::istringstream all(lines.out);
+  for (std::string line; std::getline(all, line);) EXPECT_TRUE(line.starts_with('{') && line.ends_with('}')) << line;
   const Said nothing = rules("train kin.wr");
   EXPECT_EQ(nothing.code, 1);
   EXPECT_EQ(nothing.error,
@@ -151,6 +161,14 @@ TEST_F(RulesProgram, EntersStatementsOneAfterTheOther) {
             "input:4:1: Q has 1 arguments (line 2), 2 here\n"
             "Q(A)\n  by Q(x) :- P(x).   line 2\n  P(A)   fact, line 1\n"
             "P(A).\nQ(x) :-\n  P(x).\n");
+}
+
+TEST_F(RulesProgram, TheReplTakesCommentsAndSeveralStatements) {
+  const Said said = rules("repl --format tsv",
+                          "P(A).  # a fact\nP(\"#\"). Q(x) :- P(x). ?- Q(x). P(B). ?- P(B).  # both\n"
+                          "?- Q(A),  # over two lines\n P(B).\n:list\n");
+  EXPECT_EQ(said.code, 0) << said.error;
+  EXPECT_EQ(said.out, "x\nA\n#\nyes\nyes\nP(A).  # a fact\nP(\"#\").\nQ(x) :- P(x).\nP(B).\n# over two lines\n");
 }
 
 TEST_F(RulesProgram, TheReplReadsDataAndAsksForTensorsWritesAndSaves) {
@@ -174,7 +192,10 @@ TEST_F(RulesProgram, TheReplReadsDataAndAsksForTensorsWritesAndSaves) {
   const Said loads = rules("repl",
                            "domain City.\nrel Road(City, City) input.\n:load Road=roads.tsv\n?- Road(x, Bern).\n"
                            "T[i] = 2 * i.\n");
-  EXPECT_EQ(loads.out.substr(0, 17), "x\nOslo\n1 answer\n");
+  EXPECT_EQ(
+      loads.out,
+      "x\nOslo\n1 answer\ninput:3:3: nothing says which values index 1 of T has; declare it, as in `domain D = 10. "
+      "tensor T[D].`\n");
 }
 
 TEST_F(RulesProgram, TheReplKeepsWhatItLearned) {

@@ -140,6 +140,44 @@ TEST(RulesReal, EveryJoinShapeInEverySemantics) {
     }
 }
 
+// The same by `@name` behind the rule, in a program that has another semantics.
+TEST(RulesReal, ARuleMayHaveASemanticsOfItsOwn) {
+  const auto values = some_values();
+  for (const Shape2& shape : kShapes)
+    for (Semantics s : kAll) {
+      if (s == Semantics::minplus) continue;
+      const std::string own = " @" + std::string(to_string(s)) + (s == Semantics::sum ? " T=1." : ".");
+      const Program program = given(shape.rule.substr(0, shape.rule.size() - 1) + own, values);
+      const std::vector<double> found = program.array("H", in(Semantics::maxprod)).to_vector<double>();
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        std::vector<int> assigned(static_cast<std::size_t>(shape.variables), 0);
+        if (shape.head == 1) assigned[0] = static_cast<int>(i);
+        if (shape.head == 2) assigned[0] = static_cast<int>(i) / kSize, assigned[1] = static_cast<int>(i) % kSize;
+        double expected = oracle(s, shape.body, values, assigned, shape.variables, shape.head);
+        if (s == Semantics::sum) expected = 1 / (1 + std::exp(-expected));
+        EXPECT_NEAR(found[i], expected, 1e-12) << shape.rule << own;
+      }
+    }
+}
+
+TEST(RulesReal, WhatARulesOwnSemanticsCannotBe) {
+  const auto refused = [](const std::string& rule, Semantics s) {
+    return error_of([&] { Program::parse("0.5 :: P(A).\n" + rule, "p.wr").query("Q(x)", in(s)); });
+  };
+  EXPECT_EQ(refused("Q(x) :- P(x) @boolean.", Semantics::product),
+            "p.wr:2:15: boolean semantics is one of whole programs; this one has values in between");
+  EXPECT_EQ(refused("Q(x) :- P(x) @minplus.", Semantics::product),
+            "p.wr:2:15: a rule of minplus semantics in a program of product semantics: costs and truth values do not "
+            "mix");
+  EXPECT_EQ(
+      refused("Q(x) :- P(x) @godel.", Semantics::minplus),
+      "p.wr:2:15: a rule of godel semantics in a program of minplus semantics: costs and truth values do not mix");
+  // Facts alone would be boolean; a temperature asks for what is in between.
+  EXPECT_NEAR(Program::parse("P(A).\nQ(x) :- P(x) @sum T=0.5.\n").query("Q(A)").values.at(0), 1 / (1 + std::exp(-2)),
+              1e-12);
+  EXPECT_NEAR(Program::parse("0.5 :: P(A).\nQ(A) :- P(x) @sum.\n").query("Q(A)").values.at(0), 1, 1e-12);
+}
+
 TEST(RulesReal, SeveralRulesAreOred) {
   const auto values = some_values();
   const double p = values.at("P")[0], q = values.at("Q")[0];
@@ -239,6 +277,11 @@ TEST(RulesReal, DivergenceNamesTheMemberThatChanges) {  // X and Y need each oth
       "domain D = 2.\ntensor X[D].\ntensor Y[D].\nX[i] = 0.1 Y[i] + 1.\nY[i] = 20 X[i].\n@fixpoint(10).\n";
   const std::string what = error_of([&] { static_cast<void>(Program::parse(text, "p.wr").query("X[0]")); });
   EXPECT_EQ(what.find("p.wr:5:1: no convergence: `Y[i] = 20 * X[i].` still changes by "), 0u) << what;
+  // Beyond what a double holds nothing changes any more; that is no fixpoint.
+  const Program grows = Program::parse("domain D = 3.\ntensor X[D].\nX[i] = 2 * X[j] + 1.\n", "p.wr");
+  const std::string infinite = error_of([&] { grows.query("X[i]"); });
+  EXPECT_EQ(infinite.find("p.wr:3:1: no convergence: `X[i] = 2 * X[j] + 1.` still changes by inf after "), 0u)
+      << infinite;
   EXPECT_NE(what.find(" after 10 iterations (the tolerance is 1e-09)"), std::string::npos) << what;
 }
 

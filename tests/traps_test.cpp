@@ -79,6 +79,42 @@ TEST(Traps, RunningOrCompilingInsideATraceIsRefused) {
   EXPECT_EQ(Array(eager(x)).at<float>({0}), 3);
 }
 
+TEST(Traps, AssigningOutsideOfATraceIsRefused) {
+  const State w(Array::ones({2}), "w");
+  expect_says(message_of([&] { w.assign(Array::zeros({2})); }), {"assign: no step is being traced", "set()"});
+  EXPECT_TRUE(identical(w.value(), Array::ones({2})));
+}
+
+TEST(Traps, ShapesOfTooManyAxesNameTheCallersLine) {
+  const Array x = Array::ones({4});
+  expect_says(message_of([&] { x.reshape({1, 1, 1, 1, 1, 1, 1, 1, 4}); }), {"a shape has at most 8 axes"});
+  expect_says(message_of([&] {
+                compile([](const Tensor& t) { return reshape(t, {1, 1, 1, 1, 1, 1, 1, 1, 4}); }, f32(4));
+              }),
+              {"a shape has at most 8 axes"});
+  EXPECT_EQ(x.reshape({1, 1, 1, 1, 1, 1, 1, 4}).rank(), 8);
+}
+
+TEST(Traps, NamesOfOptionsAreLookedAtWhenCompiling) {
+  const auto with = [](const CompileOptions& options) {
+    return message_of([&] {
+      compile(
+          options, [](const Tensor& x) { return x; }, f32(any));
+    });
+  };
+  expect_says(with({.simd = "avx1024"}), {"compile: unknown SIMD target 'avx1024'"});
+  expect_says(with({.machine = "toaster"}), {"compile: there is no machine \"toaster\""});
+}
+
+TEST(Traps, LoadersAndSplitsNameTheCallersLine) {
+  const Array x = Array::ones({4, 3}), y = Array::ones({5});
+  expect_says(message_of([&] { data::Loader({x, y}, {.batch = 2}); }), {"loader: x is [4,3], y is [5]"});
+  expect_says(message_of([&] { data::Loader({x, x}, {.batch = 8}); }), {"4 examples do not fill one batch of 8"});
+  expect_says(message_of([&] { data::Loader(4, f32(2), f32(2), nullptr, {.batch = 2}); }), {"no function"});
+  expect_says(message_of([&] { data::split({x, x}, 1.5); }), {"split: the share must be from 0 to 1"});
+  expect_says(message_of([&] { data::split({x, y}, 0.5); }), {"split: x is [4,3], y is [5]"});
+}
+
 TEST(Traps, ThreadsAreLimited) {
   Step step = compile([](const Tensor& x) { return x; }, f32(2));
   expect_says(error_of([&] { step.set_threads(100000); }), {"threads: 100000 is not in 1.."});
@@ -243,6 +279,26 @@ TEST(Traps, OptimisersNameUnusedParametersAndUpdateOncePerStep) {
   step(), again();
   EXPECT_TRUE(identical(w.value(), Array::zeros({3})));
   EXPECT_TRUE(identical(idle.value(), Array::ones({3})));
+}
+
+// A checkpoint without the moments would be resumed as if nothing were wrong.
+TEST(Traps, AnOptimiserHasItsStatesOnceTheStepIsTraced) {
+  const State w(Array::ones({3}), "w");
+  optim::Adam adam;
+  expect_says(message_of([&] { adam.states(); }), {"adam: its states are made when the step is traced", "prepare()"});
+  Step step = compile([&](const Tensor& x) { adam.minimize(sum(x * w), {w}); }, f32(any, 3));
+  expect_says(message_of([&] { adam.states(); }), {"where it leaves sizes open"});
+  step.prepare({f32(2, 3)});
+  EXPECT_EQ(adam.states().size(), 4u);  // counter, rate, two moments
+}
+
+TEST(Traps, AGradientRuleThatDoesNotFitNamesItsLine) {
+  const State w(Array::ones({3}), "w");
+  const auto trace = [&](const GradientRule& rule) {
+    return message_of([&] { compile([&] { return grad(sum(custom_gradient(round(w * 2), {w * 2}, rule)), {w}); }); });
+  };
+  expect_says(trace([](auto&, auto&, auto& g) { return std::vector<Tensor>{sum(g)}; }), {"the rule's gradient f32[]"});
+  expect_says(trace([](auto&, auto&, auto&) { return std::vector<Tensor>(); }), {"the rule gives 0 gradients"});
 }
 
 // ---- values ----

@@ -45,7 +45,7 @@ void write_safetensors(const std::string& path, const std::map<std::string, Arra
 ///     save_checkpoint("run.safetensors", all, {{"loader", to_string(loader.state())}, {"lr", "0.001"}});
 ///     const Metadata settings = load_checkpoint("run.safetensors", all);
 ///
-/// Optimisers have their moments once the step is compiled: compile first, then add.
+/// Optimisers have their moments once the step is traced: compile first (with open sizes: prepare() too), then add.
 class CheckpointStates {
  public:
   /// Under the name itself.

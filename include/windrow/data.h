@@ -90,7 +90,7 @@ struct Split {
 };
 
 /// Puts a share of the examples aside, chosen at random by the seed: .test holds round(share * count) of them.
-Split split(const Dataset& all, double share, std::uint64_t seed = 0);
+Split split(const Dataset& all, double share, std::uint64_t seed = 0, Location where = Location::current());
 
 /// MNIST's four files in a folder, under their usual names, plain or .gz: x u8[n,28,28], y i32[n].
 Split read_mnist(const std::string& folder);
@@ -180,10 +180,11 @@ using FillBatch = std::function<void(const Request& request, Batch& batch)>;
 /// Mini-batches in an order that depends on nothing but the seed and the epoch. In steady state it allocates nothing.
 class Loader {
  public:
-  Loader(const Dataset& data, const LoaderOptions& options);
+  Loader(const Dataset& data, const LoaderOptions& options, Location where = Location::current());
   /// Examples 0..examples-1 made by a function of the user's; x and y are what its batches look like. Of the options,
   /// scale, offset, example and augment have no meaning here.
-  Loader(std::int64_t examples, const Spec& x, const Spec& y, FillBatch fill, const LoaderOptions& options);
+  Loader(std::int64_t examples, const Spec& x, const Spec& y, FillBatch fill, const LoaderOptions& options,
+         Location where = Location::current());
   Loader(Loader&&) noexcept;
   Loader& operator=(Loader&&) noexcept;
   ~Loader();

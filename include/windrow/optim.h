@@ -61,9 +61,10 @@ class Optimiser {
   int add_group(const Group& group, WINDROW_WHERE);
   /// Takes effect with the next run, without compiling again.
   void set_lr(double lr, int group = 0, WINDROW_WHERE);
-  /// Rates, counter and moments, named "adam.step", "adam.mean.0.w": to be saved with the parameters. Complete once the
-  /// step has been traced.
-  std::vector<State> states() const;
+  /// Rates, counter and moments, named "adam.step", "adam.mean.0.w": to be saved with the parameters. Moments are made
+  /// when the step is traced, so that asking before is refused: by compile(), or, where sizes are open, by the first
+  /// run or prepare().
+  std::vector<State> states(WINDROW_WHERE) const;
 
  protected:
   struct Common {
@@ -111,6 +112,7 @@ class Optimiser {
   State count_;  // f64: 1 - beta2^t needs the digits
   std::vector<Members> groups_;
   std::vector<Memory> memories_;
+  bool traced_ = false;
   std::weak_ptr<ir::Graph> applied_in_;  // the trace it was last part of
 };
 

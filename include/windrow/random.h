@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "windrow/array.h"
+
 namespace wr {
 
 /// SplitMix64. Its whole state is one number, so a checkpoint can hold it.
@@ -32,6 +34,10 @@ class Rng {
     const double radius = std::sqrt(-2 * std::log(inside()));
     return radius * std::cos(6.283185307179586 * inside());
   }
+  /// Arrays of such numbers, one drawn after the other: f32 or f64; of below(), i32.
+  Array uniform(const Shape& shape, DType dtype = DType::f32, Location where = Location::current());
+  Array normal(const Shape& shape, DType dtype = DType::f32, Location where = Location::current());
+  Array below(std::uint64_t count, const Shape& shape, Location where = Location::current());
   std::uint64_t state() const { return state_; }
 
   /// A number that has nothing to do with x, another one for each x.

@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 
+#include "windrow/location.h"
+
 namespace wr {
 
 inline constexpr int kMaxRank = 8;
@@ -15,7 +17,8 @@ inline constexpr int kMaxRank = 8;
 class Dims {
  public:
   constexpr Dims() = default;
-  constexpr Dims(std::initializer_list<std::int64_t> v) {
+  constexpr Dims(std::initializer_list<std::int64_t> v, Location where = Location::current()) {
+    if (v.size() > static_cast<std::size_t>(kMaxRank)) too_many_axes(where);
     for (auto x : v) push_back(x);
   }
   explicit constexpr Dims(std::span<const std::int64_t> v) {
@@ -35,7 +38,7 @@ class Dims {
   constexpr std::int64_t* end() { return v_.data() + rank_; }
   constexpr std::int64_t back() const { return v_[rank_ - 1]; }
   void push_back(std::int64_t x) {
-    if (rank_ == kMaxRank) too_many_axes();
+    if (rank_ == kMaxRank) too_many_axes({});
     v_[rank_++] = x;
   }
   void insert(int at, std::int64_t x);
@@ -59,7 +62,7 @@ class Dims {
   }
 
  private:
-  [[noreturn]] static void too_many_axes();
+  [[noreturn]] static void too_many_axes(Location where);
   std::array<std::int64_t, kMaxRank> v_{};
   int rank_ = 0;
 };

@@ -37,6 +37,7 @@ constexpr std::int64_t size_code(OpenSize size) { return size.code; }
 constexpr std::int64_t size_code(std::integral auto size) { return static_cast<std::int64_t>(size); }
 template <class... Sizes>
 Spec make_spec(DType dtype, Sizes... sizes) {
+  static_assert(sizeof...(Sizes) <= kMaxRank, "a shape has at most 8 axes");
   Spec spec{dtype, {}};
   (spec.shape.push_back(size_code(sizes)), ...);
   return spec;

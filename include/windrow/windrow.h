@@ -1,5 +1,5 @@
-// What most programs include. Besides: report.h, chart.h, agents.h, rl.h, circuit.h, bench.h, random.h,
-// files.h, clock.h.
+// What most programs include. Besides: report.h, chart.h, agents.h, rl.h, rules.h, circuit.h, bench.h, files.h,
+// clock.h.
 #pragma once
 
 #include "windrow/array.h"
@@ -12,6 +12,7 @@
 #include "windrow/ops.h"
 #include "windrow/optim.h"
 #include "windrow/profile.h"
+#include "windrow/random.h"
 #include "windrow/scan.h"
 #include "windrow/spec.h"
 #include "windrow/step.h"

@@ -87,8 +87,10 @@ void bind_sets(nb::module_& n) {
       .def_ro("test", &data::Split::test)
       .def("__iter__",
            [](const data::Split& s) { return nb::iter(nb::make_tuple(nb::cast(s.train), nb::cast(s.test))); });
-  n.def("split", &data::split, "all"_a, "share"_a, "seed"_a = 0,
-        "Puts a share of the examples aside, chosen at random by the seed.");
+  n.def(
+      "split",
+      [](const data::Dataset& all, double share, std::uint64_t seed) { return data::split(all, share, seed, here()); },
+      "all"_a, "share"_a, "seed"_a = 0, "Puts a share of the examples aside, chosen at random by the seed.");
   n.def("read_mnist", &data::read_mnist, "folder"_a);
   n.def("find_fashion_mnist", &data::find_fashion_mnist);
   n.def("load_images", &data::load_images, "folder"_a = "",
@@ -116,7 +118,7 @@ void bind_loader(nb::module_& n) {
             o.example = example;
             o.augment = {shift, flip, static_cast<float>(noise)};
             o.ahead = ahead;
-            new (self) data::Loader(all, o);
+            new (self) data::Loader(all, o, here());
           },
           "data"_a, "batch"_a = 64, "seed"_a = 0, "shuffle"_a = true, "pad"_a = false, "scale"_a = 0.0,
           "offset"_a = 0.0, "example"_a = nb::tuple(), "shift"_a = 0, "flip"_a = false, "noise"_a = 0.0, "ahead"_a = 2)

@@ -81,7 +81,9 @@ void bind_optimiser(nb::module_& n) {
       .def(
           "set_lr", [](optim::Optimiser& o, double lr, int group) { o.set_lr(lr, group, here()); }, "lr"_a,
           "group"_a = 0, "Takes effect with the next run, without compiling again.")
-      .def("states", &optim::Optimiser::states, "Rates, counter and moments: to be saved with the parameters.");
+      .def(
+          "states", [](const optim::Optimiser& o) { return o.states(here()); },
+          "Rates, counter and moments: to be saved with the parameters. Made when the step is traced.");
 }
 
 void bind_optimisers(nb::module_& n) {

@@ -6,7 +6,7 @@
 
 namespace wr {
 
-void Dims::too_many_axes() { throw Error("a shape has at most " + std::to_string(kMaxRank) + " axes"); }
+void Dims::too_many_axes(Location where) { fail(where, "a shape has at most " + std::to_string(kMaxRank) + " axes"); }
 
 void Dims::insert(int at, std::int64_t x) {
   push_back(0);

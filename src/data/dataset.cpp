@@ -74,11 +74,11 @@ Dataset Dataset::range(std::int64_t first, std::int64_t last) const {
   return {x.slice(0, first, last), y.slice(0, first, last), name, classes};
 }
 
-Split split(const Dataset& all, double share, std::uint64_t seed) {
-  if (!(share >= 0 && share <= 1)) throw Error("split: the share must be from 0 to 1, is " + std::to_string(share));
+Split split(const Dataset& all, double share, std::uint64_t seed, Location where) {
+  if (!(share >= 0 && share <= 1)) fail(where, "split: the share must be from 0 to 1, is " + std::to_string(share));
   if (all.x.rank() == 0 || all.y.rank() == 0 || all.x.shape()[0] != all.y.shape()[0]) {
-    throw Error("split: x is " + to_string(all.x.shape()) + ", y is " + to_string(all.y.shape()) +
-                "; their first axes should be the examples");
+    fail(where, "split: x is " + to_string(all.x.shape()) + ", y is " + to_string(all.y.shape()) +
+                    "; their first axes should be the examples");
   }
   std::vector<std::int64_t> order(static_cast<std::size_t>(all.count()));
   std::iota(order.begin(), order.end(), 0);

@@ -192,19 +192,24 @@ struct Loader::Inside {
   std::thread thread;
 };
 
-Loader::Loader(std::int64_t examples, const Spec& x, const Spec& y, FillBatch fill, const LoaderOptions& options) {
+Loader::Loader(std::int64_t examples, const Spec& x, const Spec& y, FillBatch fill, const LoaderOptions& options,
+               Location where) try {
   if (x.shape.empty() || y.shape.empty() || x.shape[0] != options.batch || y.shape[0] != options.batch) {
     throw Error("loader: batches of " + to_string(x) + " and " + to_string(y) + " do not begin with an axis of " +
                 std::to_string(options.batch) + " examples");
   }
   if (!fill) throw Error("loader: there is no function to fill batches");
   inside_ = std::make_unique<Inside>(examples, x, y, std::move(fill), options);
+} catch (const Error& error) {
+  fail(where, error.what());
 }
 
-Loader::Loader(const Dataset& data, const LoaderOptions& options) {
+Loader::Loader(const Dataset& data, const LoaderOptions& options, Location where) try {
   const LoaderOptions good = checked(options, data.count());
   const auto [x, y] = batch_specs(data, good);
   inside_ = std::make_unique<Inside>(data.count(), x, y, fill_from(data, good), good);
+} catch (const Error& error) {
+  fail(where, error.what());
 }
 
 Loader::Loader(Loader&&) noexcept = default;

@@ -100,15 +100,16 @@ std::vector<Tensor> gradient_of_custom(const Gradient& of) {
   const auto number = static_cast<std::size_t>(of.attrs.ints[0]);
   if (number >= rules.size()) refuse("custom_gradient: the rule is not part of this graph");
   const GradientRule rule = rules[number];  // a copy: it may add rules
+  const Location where = (*of.out.graph())[of.out.node()].where;
   const std::vector<Tensor> arguments(of.in.begin() + 1, of.in.end());
   std::vector<Tensor> gradients = rule(arguments, of.out, of.g);
   if (gradients.size() != arguments.size())
-    refuse("custom_gradient: there are " + std::to_string(arguments.size()) + " arguments, the rule gives " +
-           std::to_string(gradients.size()) + " gradients");
+    fail(where, "custom_gradient: there are " + std::to_string(arguments.size()) + " arguments, the rule gives " +
+                    std::to_string(gradients.size()) + " gradients");
   for (std::size_t i = 0; i < gradients.size(); ++i)
     if (!gradients[i].empty() && !(gradients[i].spec() == arguments[i].spec()))
-      refuse("custom_gradient: argument " + std::to_string(i) + " is " + to_string(arguments[i].spec()) +
-             ", the rule's gradient " + to_string(gradients[i].spec()));
+      fail(where, "custom_gradient: argument " + std::to_string(i) + " is " + to_string(arguments[i].spec()) +
+                      ", the rule's gradient " + to_string(gradients[i].spec()));
   gradients.insert(gradients.begin(), Tensor());  // none flows into the value itself
   return gradients;
 }

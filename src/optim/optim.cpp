@@ -93,7 +93,11 @@ const Optimiser::Members& Optimiser::group_of(const State& parameter) const {
   return groups_[0];
 }
 
-std::vector<State> Optimiser::states() const {
+std::vector<State> Optimiser::states(Location where) const {
+  if (!traced_)
+    fail(where, name_ +
+                    ": its states are made when the step is traced: compile the step first, and run or prepare() it "
+                    "where it leaves sizes open");
   std::vector<State> all{count_};
   for (const Members& group : groups_) all.push_back(group.lr);
   for (const Memory& m : memories_) all.push_back(m.state);
@@ -142,6 +146,7 @@ void Optimiser::apply(const std::vector<State>& parameters, const std::vector<Te
   expect_pairs(name_, parameters, gradients, where);
   if (parameters.empty()) fail(where, name_ + ": no parameters to update");
   expect_trace("apply", where);
+  traced_ = true;
   std::vector<Tensor> clipped = gradients;
   if (clip_.value != 0) clipped = clip_by_value(clipped, clip_.value, where);
   if (clip_.norm != 0) clipped = clip_by_norm(clipped, clip_.norm, where);

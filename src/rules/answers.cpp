@@ -52,6 +52,7 @@ std::string to_table(const Answers& a) {
 }
 
 std::string to_tsv(const Answers& a) {
+  if (a.columns.empty() && a.values.empty()) return to_table(a);  // a line of no fields would be an empty one
   std::string text;
   const auto line = [&](const std::vector<std::string>& cells, const std::string& value) {
     for (std::size_t c = 0; c < cells.size(); ++c) text += (c ? "\t" : "") + field(cells[c]);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <numeric>
 #include <set>
@@ -46,6 +47,7 @@ class Checker {
     variables_.resize(out_.syntax.statements.size());
     for (std::size_t i = 0; i < out_.syntax.statements.size(); ++i) walk(i);
     finish_domains();
+    for (std::size_t i = 0; i < out_.syntax.statements.size(); ++i) expect_known_indices(i);
     for (const Statement& s : out_.syntax.statements) check_safety(out_, s);
     find_strata(out_);
     return std::move(out_);
@@ -136,7 +138,7 @@ class Checker {
     predicate(id).input = s.input;
     predicate(id).learn = s.learn;
     for (std::size_t i = 0; i < s.domains.size(); ++i)
-      slots_.set_domain(slot(id, i), domain_called(s.domains[i], s.domain_places[i]), s.domain_places[i], out_);
+      slots_.set_domain(slot(id, i), domain_called(s.domains[i], s.domain_places[i]), s.domain_places[i]);
   }
   Predicate& predicate(int id) { return out_.predicates[id]; }
   int add_predicate(const std::string& name, bool tensor, std::size_t arity, Place place) {
@@ -148,7 +150,7 @@ class Checker {
     p.domains.assign(arity, -1);
     out_.predicates.push_back(std::move(p));
     out_.ids[name] = id;
-    first_slot_.push_back(slots_.add(arity, name));
+    first_slot_.push_back(slots_.add(arity));
     return id;
   }
   int slot(int id, std::size_t i) const { return first_slot_[id] + static_cast<int>(i); }
@@ -250,6 +252,8 @@ class Checker {
         break;
     }
     if (s.kind == Statement::Kind::rule && !s.semantics.empty() && !semantics_called(s.semantics)) unknown_semantics(s);
+    if (s.kind == Statement::Kind::constraint && !s.semantics.empty() && !is_implication(s.semantics))
+      fail(s.semantics_place, fmt::format("unknown implication '{}'; there are {}", s.semantics, implication_names()));
   }
   void check_options(const Statement& s) const {
     for (const Option& o : s.options) {
@@ -258,13 +262,24 @@ class Checker {
           fail(o.place, fmt::format("unknown optimiser '{}'; there are adam, adamw, sgd and rmsprop", o.value));
       } else if (o.name != "lr" && o.name != "steps" && o.name != "decay") {
         fail(o.place, fmt::format("unknown option '{}'; there are lr, steps, decay and optimiser", o.name));
-      } else if (!as_number(o.value)) {
-        fail(o.place, fmt::format("{}={}: expected a number", o.name, o.value));
+      } else {
+        check_number(o);
       }
     }
   }
+  void check_number(const Option& o) const {
+    const std::optional<double> value = as_number(o.value);
+    const auto expected = [&](std::string_view what) {
+      fail(o.place, fmt::format("{}={}: expected {}", o.name, o.value, what));
+    };
+    if (!value || !std::isfinite(*value)) expected("a number");
+    if (o.name == "lr" && *value <= 0) expected("a number above 0");
+    if (o.name == "decay" && *value < 0) expected("a number from 0 on");
+    if (o.name == "steps" && (*value < 1 || *value > 1e9 || *value != std::floor(*value)))
+      expected("a whole number from 1 to 1000000000");
+  }
   [[noreturn]] void unknown_semantics(const Statement& s) const {
-    fail(s.place, fmt::format("unknown semantics '{}'; there are {}", s.semantics, semantics_names()));
+    fail(s.semantics_place, fmt::format("unknown semantics '{}'; there are {}", s.semantics, semantics_names()));
   }
   /// `called`: it could also have been meant as a function.
   int resolve(const std::string& name, Place place, bool called = false) const {
@@ -298,7 +313,7 @@ class Checker {
   }
   int use_variable(const std::string& name) {
     const auto [found, fresh] = scope_->try_emplace(name, 0);
-    if (fresh) found->second = slots_.add(1, {});
+    if (fresh) found->second = slots_.add(1);
     return found->second;
   }
   void use(const Term& t, int s) {
@@ -358,6 +373,32 @@ class Checker {
     for (Domain& d : out_.domains)
       if (!d.numbers)
         for (const std::string& n : d.names) d.ordered = d.ordered && as_number(n).has_value();
+  }
+  /// A tensor of an index about which nothing is said would have no elements, and nobody would be told.
+  void expect_known_indices(std::size_t statement) const {
+    const Statement& s = out_.syntax.statements[statement];
+    if (s.kind != Statement::Kind::equation) return;
+    const auto unknown = [&](int domain) {
+      const Domain& d = out_.domains[domain];
+      return d.size == 0 && d.open && d.place.line == 0;
+    };
+    const Predicate& head = out_.predicates[out_.id(s.head.name)];
+    std::set<std::string> counted;  // virtual indices: they have as many values as there are steps
+    std::size_t index = 0;
+    for (const Term& t : s.head.terms) {
+      if (t.virtual_index) {
+        counted.insert(t.text);
+        continue;
+      }
+      if (unknown(head.domains[index++]))
+        fail(t.place, fmt::format("nothing says which values index {} of {} has; declare it, as in `domain D = 10. "
+                                  "tensor {}[D].`",
+                                  index, s.head.name, s.head.name));
+    }
+    for (const auto& [name, domain] : out_.variables[statement])
+      if (unknown(domain) && !counted.contains(name))
+        fail(s.place,
+             fmt::format("nothing says which values '{}' has; use it as the index of a declared tensor", name));
   }
   /// In ?r(x, y), ?s(y, z) nothing says of which domain y is, but the relations that r can be may all agree.
   void choose_domains(int choice) {

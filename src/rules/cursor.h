@@ -62,6 +62,7 @@ class Cursor {
     if (peek().kind != Kind::name) expected(what);
     return take().text;
   }
+  static bool is_whole(const Token& number) { return number.text.find_first_of(".eE") == std::string::npos; }
   std::int64_t integer(const std::string& what) {
     const bool negative = accept("-");
     const Token& token = peek();
@@ -69,6 +70,7 @@ class Cursor {
     if (token.kind != Kind::number) expected(what);
     const char* end = token.text.data() + token.text.size();
     const auto result = std::from_chars(token.text.data(), end, value);
+    if (!is_whole(token)) fail(token.place, fmt::format("'{}' is no whole number", token.text));
     if (result.ec != std::errc() || result.ptr != end)
       fail(token.place, fmt::format("'{}' is not {} that fits in 63 bits", token.text, what));
     take();

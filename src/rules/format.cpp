@@ -35,6 +35,12 @@ bool is_integer(std::string_view name) {
          std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; }) &&
          (name.size() == 1 || name[0] != '0');
 }
+bool is_decimal(std::string_view name) {
+  const std::size_t dot = name.find('.');
+  const std::string_view after = dot == std::string_view::npos ? "" : name.substr(dot + 1);
+  return !after.empty() && after.find_first_not_of("0123456789") == std::string_view::npos &&
+         (is_integer(name.substr(0, dot)) || name.substr(0, dot) == "-0");
+}
 std::string in_quotes(std::string_view name) {
   std::string text = "\"";
   for (char c : name) {
@@ -116,7 +122,7 @@ std::string format_directive(const Statement& s) {
 }  // namespace
 
 std::string quoted_constant(std::string_view name) {
-  return is_plain_name(name) || is_integer(name) ? std::string(name) : in_quotes(name);
+  return is_plain_name(name) || is_integer(name) || is_decimal(name) ? std::string(name) : in_quotes(name);
 }
 
 std::string format(const Term& t) {
@@ -242,6 +248,51 @@ std::string format(const Statement& s) {
   return text + ".";
 }
 
+namespace {
+
+constexpr std::size_t kWidth = 120, kIndent = 4;
+
+/// Where a line that is too long goes on in the next one: at the last separator that fits, of those in the fewest
+/// brackets; 0 if there is none.
+std::size_t break_of(std::string_view line) {
+  std::size_t best = 0;
+  int depth = 0, least = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < std::min(line.size(), kWidth + 1); ++i) {
+    const char c = line[i];
+    if (quoted && c == '\\') {
+      ++i;
+      continue;
+    }
+    if (c == '"') quoted = !quoted;
+    if (quoted) continue;
+    if (c == '(' || c == '[' || c == '{') ++depth;
+    if (c == ')' || c == ']' || c == '}') --depth;
+    const bool separates =
+        c == ' ' && i > kIndent &&
+        (line[i - 1] == ',' || line[i - 1] == ';' || line[i - 1] == ':' || line.substr(i - 2, 2) == ":-" ||
+         line.substr(i - 2, 2) == "->" || line.substr(i, 3) == " + " || line.substr(i, 3) == " - ");
+    if (separates && (best == 0 || depth <= least)) {
+      best = i;
+      least = depth;
+    }
+  }
+  return best;
+}
+
+std::string wrapped(std::string line) {
+  std::string text;
+  while (line.size() > kWidth) {
+    const std::size_t at = break_of(line);
+    if (at == 0) break;
+    text += line.substr(0, at) + '\n';
+    line = std::string(kIndent, ' ') + line.substr(at + 1);
+  }
+  return text + line;
+}
+
+}  // namespace
+
 std::string format_text(std::string_view text, const std::string& name) {
   const Syntax syntax = parse_text(text, name);
   std::string out;
@@ -261,7 +312,7 @@ std::string format_text(std::string_view text, const std::string& name) {
     const Statement& s = syntax.statements[i];
     print_comments(std::max(s.last_line, s.place.line));
     gap(s.place.line);
-    out += format(s);
+    out += wrapped(format(s));
     line = s.last_line;
     const bool last_of_line = i + 1 == syntax.statements.size() || syntax.statements[i + 1].place.line > s.last_line;
     if (last_of_line && comment != syntax.comments.end() && comment->line == s.last_line)

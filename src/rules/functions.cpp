@@ -39,6 +39,14 @@ constexpr std::array kFunctions{
 
 constexpr std::array<std::string_view, 8> kSemantics{"boolean", "product", "godel",   "lukasiewicz",
                                                      "sum",     "maxprod", "minplus", "ltn"};
+constexpr std::array<std::string_view, 5> kImplications{"reichenbach", "lukasiewicz", "kleene", "godel", "goguen"};
+
+template <std::size_t N>
+std::string listed(const std::array<std::string_view, N>& names) {
+  std::string text;
+  for (std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
 
 }  // namespace
 
@@ -54,11 +62,12 @@ const Function* find_function(std::string_view name) {
   return found == kFunctions.end() ? nullptr : found;
 }
 
-std::string semantics_names() {
-  std::string text;
-  for (std::string_view name : kSemantics) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
+std::string semantics_names() { return listed(kSemantics); }
+
+bool is_implication(std::string_view name) {
+  return std::find(kImplications.begin(), kImplications.end(), name) != kImplications.end();
 }
+std::string implication_names() { return listed(kImplications); }
 
 std::string_view to_string(Semantics semantics) { return kSemantics[static_cast<std::size_t>(semantics)]; }
 

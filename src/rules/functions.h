@@ -21,5 +21,8 @@ const Function* find_function(std::string_view name);
 std::vector<std::string_view> function_names();
 /// "boolean, product, ..."
 std::string semantics_names();
+/// The implications that a constraint can choose.
+bool is_implication(std::string_view name);
+std::string implication_names();
 
 }  // namespace wr::rules

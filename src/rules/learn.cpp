@@ -161,8 +161,8 @@ TrainReport Program::train(const TrainOptions& options) {
   for (int i = 1; i <= steps; ++i) {
     const double loss = static_cast<double>(step.run({})[0].item<float>());
     report.losses.push_back(loss);
-    if (std::isnan(loss))
-      throw Error(fmt::format("{}: the loss is not a number after {} steps; a smaller lr may help", file, i));
+    if (!std::isfinite(loss))
+      fail_at(file, goal->place, fmt::format("the loss is {} after {} steps; a smaller lr may help", loss, i));
     if (options.progress && (i % options.every == 0 || i == steps) && !options.progress(i, loss)) break;
   }
   report.seconds = seconds();
@@ -219,6 +219,17 @@ void Program::save(const std::string& path) const {
 
 void Program::restore(const std::string& path) {
   const Safetensors file = read_safetensors(path);
+  const auto learned = meanings_of_parameters(inside_->checked);
+  for (const auto& [name, array] : file.tensors) {
+    if (!learned.contains(name))
+      throw Error(fmt::format("{}: holds '{}', which {} does not learn; is it of another program?", path, name,
+                              inside_->syntax.name));
+    if (!is_floating(array.dtype()))
+      throw Error(fmt::format("{}: '{}' is {}; expected numbers such as f32", path, name,
+                              to_string(Spec{array.dtype(), array.shape()})));
+    for (double value : array.astype(DType::f64).to_vector<double>())
+      if (!std::isfinite(value)) throw Error(fmt::format("{}: '{}' has a value that is {}", path, name, value));
+  }
   for (const auto& [name, array] : file.tensors) inside_->parameters[name] = State(array, name);
 }
 

@@ -141,16 +141,36 @@ class Lexer {
         step();
         return std::string(two);
       }
-    static constexpr std::string_view kOne = "()[]{},.;:?@=<>+-*/^%|";
+    static constexpr std::string_view kOne = "()[]{},.;:?@=<>+-*/^";
     const char c = peek();
     if (kOne.find(c) == std::string_view::npos) {
       const auto byte = static_cast<unsigned char>(c);
       fail_at(file_, begin,
-              byte >= 0x20 && byte < 0x7f ? fmt::format("'{}' does not belong to the language", c)
-                                          : fmt::format("byte 0x{:02x} does not belong to the language", byte));
+              byte >= 0x20 && byte < 0x7f
+                  ? fmt::format("'{}' does not belong to the language{}", c, written_otherwise(c))
+                  : fmt::format("byte 0x{:02x} does not belong to the language", byte));
     }
     step();
     return std::string(1, c);
+  }
+  /// What other languages write so.
+  static std::string_view written_otherwise(char c) {
+    switch (c) {
+      case '%':
+        return "; a comment begins with '#'";
+      case '&':
+        return "; 'and' is written ','";
+      case '|':
+        return "; 'or' is written ';'";
+      case '!':
+      case '~':
+      case '\\':
+        return "; negation is written 'not', unequal '!='";
+      case '\'':
+        return "; quotes are double ones";
+      default:
+        return "";
+    }
   }
 
   std::string_view text_;

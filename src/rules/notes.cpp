@@ -1,5 +1,5 @@
-// What a program may mean and probably does not: inputs without data, and constants that nothing gives, such as a
-// variable that was written with a capital.
+// What a program may mean and probably does not: inputs without data, constants that nothing gives, such as a variable
+// that was written with a capital, and temperatures where nothing is added up.
 #include <fmt/format.h>
 
 #include <set>
@@ -45,6 +45,15 @@ std::vector<std::string> Program::notes() const {
   const auto note = [&](Place place, const std::string& text) {
     notes.push_back(fmt::format("{}:{}:{}: {}", program.syntax.name, place.line, place.column, text));
   };
+  const Semantics of_program = semantics_of(program.syntax);
+  for (const Statement& s : program.syntax.statements) {
+    if (s.kind != Statement::Kind::rule || !s.has_temperature) continue;
+    const Semantics own = s.semantics.empty() ? of_program : *semantics_called(s.semantics);
+    if (own != Semantics::sum)
+      note(s.place,
+           fmt::format("T= means something in sum semantics only; this rule has {} semantics", to_string(own)));
+  }
+  const std::size_t before = notes.size();
   std::set<std::string> with_facts;
   std::set<std::pair<int, std::string>> given;
   for (const Statement& s : program.syntax.statements) {
@@ -69,7 +78,7 @@ std::vector<std::string> Program::notes() const {
   };
   for (const auto& [name, tables] : data.tables) unused(name);
   for (const auto& [name, array] : data.arrays) unused(name);
-  if (!notes.empty()) return notes;  // without data nothing can be said of constants
+  if (notes.size() > before) return notes;  // without data nothing can be said of constants
   std::vector<Use> uses = asked_for(program);
   std::erase_if(uses, [&](const Use& u) { return given.contains({u.domain, u.text}); });
   if (uses.empty()) return notes;

@@ -43,6 +43,10 @@ Term BodyParser::term(bool index) {
   if (token.kind == Kind::string) {
     t.kind = Term::Kind::constant;
     t.text = take().text;
+  } else if (const Token& number = peek(is("-") ? 1 : 0); number.kind == Kind::number && !is_whole(number)) {
+    t.kind = Term::Kind::constant;  // 3.5 is a name like any other, which is compared by its value
+    if (accept("-")) t.text = "-";
+    t.text += take().text;
   } else if (token.kind == Kind::number || is("-")) {
     t.kind = Term::Kind::number;
     t.number = integer("an integer");
@@ -136,10 +140,18 @@ Formula BodyParser::literal() {
     f.atom = atom();
     return f;
   }
+  if (peek().kind == Kind::end || (peek().kind == Kind::mark && !is("-")))
+    expected("a literal, such as P(x), not P(x) or x < y");
   f.kind = Formula::Kind::compare;
   f.left = term(false);
   f.compare = comparison();
   f.right = term(false);
+  if (is("(") && find_function(f.right.text) != nullptr)
+    fail(f.right.place,
+         fmt::format("'{0}' stands in equations, such as S = {0}(i: X[i]); a body has count(y: ...) >= 2",
+                     f.right.text));
+  if (is("*") || is("/"))
+    expected("',', ';' or '.': a variable is compared as it is, or moved by a number as in x + 1");
   return f;
 }
 
@@ -177,8 +189,12 @@ std::vector<std::string> BodyParser::variables() {
 
 std::string BodyParser::comparison() {
   static constexpr std::array<std::string_view, 6> kSigns{"=", "!=", "<", "<=", ">", ">="};
-  for (std::string_view sign : kSigns)
-    if (accept(sign)) return std::string(sign);
+  for (std::string_view sign : kSigns) {
+    if (!is(sign)) continue;
+    if (is("=", 1) || is("<", 1) || is(">", 1))
+      fail(peek().place, fmt::format("'{}{}' is no comparison; there are = != < <= > >=", sign, peek(1).text));
+    return take().text;
+  }
   expected("a comparison: = != < <= > >=");
 }
 

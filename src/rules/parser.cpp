@@ -113,7 +113,7 @@ class Parser : public BodyParser {
     const Place at = peek().place;
     s.name = name("a directive: @semantics, @load, @minimize, @fixpoint or @seed");
     if (s.name == "semantics") {
-      s.semantics = name("a semantics: " + semantics_names());
+      semantics(s, "a semantics: " + semantics_names());
       temperature(s);
     } else if (s.name == "load") {
       s.head.place = peek().place;
@@ -126,8 +126,16 @@ class Parser : public BodyParser {
       if (accept("(")) options(s);
     } else if (s.name == "fixpoint") {
       expect("(");
-      s.options.push_back({"max", std::to_string(integer("the most iterations")), at});
-      if (accept(",")) s.options.push_back({"tolerance", fmt::format("{}", real("a tolerance")), at});
+      const Place of_most = peek().place;
+      const std::int64_t most = integer("the most iterations");
+      if (most < 1 || most > 1'000'000'000) fail(of_most, "a fixpoint takes 1 to 1000000000 iterations");
+      s.options.push_back({"max", std::to_string(most), at});
+      if (accept(",")) {
+        const Place of_tolerance = peek().place;
+        const double tolerance = real("a tolerance");
+        if (tolerance < 0) fail(of_tolerance, "a tolerance is 0 or more");
+        s.options.push_back({"tolerance", fmt::format("{}", tolerance), at});
+      }
       expect(")");
     } else if (s.name == "seed") {
       s.size = integer("a number");
@@ -143,7 +151,8 @@ class Parser : public BodyParser {
         option.place = peek().place;
         option.name = name("an option, such as lr=0.1");
         expect("=");
-        option.value = (accept("-") ? "-" : "") + peek().text;
+        if (accept("-")) option.value = "-";
+        option.value += peek().text;
         if (peek().kind != Kind::number && peek().kind != Kind::name) expected("a value");
         take();
         s.options.push_back(std::move(option));
@@ -155,12 +164,16 @@ class Parser : public BodyParser {
     take();
     take();
     s.has_temperature = true;
+    const Place at = peek().place;
     s.temperature = real("a temperature");
+    if (s.temperature < 0) fail(at, "a temperature is 0 or more");
   }
-  void annotations(Statement& s) {
-    if (accept("@")) {
-      s.semantics = name("a semantics: " + semantics_names());
-    }
+  void semantics(Statement& s, const std::string& what) {
+    s.semantics_place = peek().place;
+    s.semantics = name(what);
+  }
+  void annotations(Statement& s, const std::string& what) {
+    if (accept("@")) semantics(s, what);
     temperature(s);
   }
 
@@ -178,7 +191,7 @@ class Parser : public BodyParser {
       take();
     }
     s.body = formula();
-    annotations(s);
+    annotations(s, "an implication: " + implication_names());
     finish();
   }
   void clause(Statement& s) {
@@ -206,7 +219,7 @@ class Parser : public BodyParser {
       take();
       s.kind = Statement::Kind::rule;
       s.body = formula();
-      annotations(s);
+      annotations(s, "a semantics: " + semantics_names());
     } else if (std::string sign = assignment(); !sign.empty()) {
       if (!s.head.tensor) fail(s.head.place, "only a tensor, with [ ], has equations; a relation has rules with ':-'");
       if (s.weighted || s.learned_weight) fail(s.place, "an equation has no weight; multiply by a tensor");

@@ -81,8 +81,11 @@ Semantics semantics_of(const Syntax& syntax) {
   bool real = false;
   for (const Statement& s : syntax.statements) {
     if (s.kind == Statement::Kind::directive && s.name == "semantics") return *semantics_called(s.semantics);
-    real = real || s.weighted || s.learned_weight || s.learn || s.kind == Statement::Kind::equation ||
-           s.kind == Statement::Kind::tensor;
+    const bool rule_of_its_own =
+        s.kind == Statement::Kind::rule &&
+        (s.has_temperature || (!s.semantics.empty() && semantics_called(s.semantics) != Semantics::boolean));
+    real = real || s.weighted || s.learned_weight || s.learn || rule_of_its_own ||
+           s.kind == Statement::Kind::equation || s.kind == Statement::Kind::tensor;
   }
   return real ? Semantics::product : Semantics::boolean;
 }

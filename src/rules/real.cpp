@@ -63,6 +63,12 @@ std::set<int> needed_by(const Checked& program, std::vector<int> wanted) {
   return needed;
 }
 
+/// About to leave what a double can hold: what is infinite next has grown without bounds.
+bool is_huge(const Array& values) {
+  const std::vector<double> all = values.to_vector<double>();
+  return std::any_of(all.begin(), all.end(), [](double v) { return std::isfinite(v) && std::abs(v) > 1e100; });
+}
+
 }  // namespace
 
 int fixpoint_iterations(const Syntax& syntax) {
@@ -153,14 +159,16 @@ void RealSolver::solve_fixpoint(int component) {
     const Step::Results after = step.run(arguments);
     std::size_t most = 0;  // who changes most
     double change = 0;
-    for (std::size_t m = 0; m < n; ++m) {
-      now[m] = after[m].clone();
+    bool diverged = false;
+    for (std::size_t m = 0; m < n && !diverged; ++m) {
       const double here = after[n + m].item<double>();
+      diverged = std::isinf(here) && settings_.semantics != Semantics::minplus && is_huge(now[m]);
+      now[m] = after[m].clone();
       if (std::isnan(here) || here > change) change = here, most = m;
       if (std::isnan(here)) break;
     }
     if (change <= options_.tolerance) break;
-    if (i >= options_.most_iterations || std::isnan(change)) {
+    if (i >= options_.most_iterations || std::isnan(change) || diverged) {
       const Statement* rule = recursive_rule(program_, component, members[most]);
       fail_at(program_.syntax.name, rule != nullptr ? rule->place : Place{},
               fmt::format("no convergence: `{}` still changes by {:.3g} after {} iterations (the tolerance is {:g})",

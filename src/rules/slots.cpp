@@ -10,8 +10,7 @@
 
 namespace wr::rules {
 
-int Slots::add(std::size_t count, const std::string& owner) {
-  static_cast<void>(owner);
+int Slots::add(std::size_t count) {
   const int first = static_cast<int>(parent_.size());
   for (std::size_t i = 0; i < count; ++i) parent_.push_back(first + static_cast<int>(i));
   groups_.resize(parent_.size());
@@ -27,11 +26,10 @@ int Slots::root(int slot) const {
   return slot;
 }
 
-void Slots::set_domain(int slot, int domain, Place place, const Checked& program) {
+void Slots::set_domain(int slot, int domain, Place place) {
   Group& g = group(root(slot));
   g.domain = domain;
   g.place = place;
-  static_cast<void>(program);
 }
 
 void Slots::set_size(int slot, std::int64_t size, const std::string& what, const Checked& program) {

@@ -13,8 +13,8 @@ namespace wr::rules {
 class Slots {
  public:
   /// So many new slots; the number of the first.
-  int add(std::size_t count, const std::string& owner);
-  void set_domain(int slot, int domain, Place place, const Checked& program);
+  int add(std::size_t count);
+  void set_domain(int slot, int domain, Place place);
   /// The size of an array's axis, which errors call `what`.
   void set_size(int slot, std::int64_t size, const std::string& what, const Checked& program);
   void unite(int a, int b, Place place, const std::string& variable, const Checked& program);

@@ -90,6 +90,7 @@ struct Statement {
   std::string assign;  // = += max= min= avg=
   Expr value;
   std::string semantics;  // @ product; a constraint's implication
+  Place semantics_place;
   bool has_temperature = false;
   double temperature = 0;
   // directive

@@ -20,9 +20,16 @@ Tracer::Tracer(const Checked& program, const Data& data, Parameters& parameters,
 void Tracer::fail(Place place, const std::string& message) const { fail_at(program_.syntax.name, place, message); }
 
 Logic Tracer::logic(const Statement& s) const {
-  const bool own = s.kind == Statement::Kind::rule && !s.semantics.empty();
   const double cells = static_cast<double>(settings_.memory) / static_cast<double>(wr::size_of(settings_.dtype));
-  return {own ? *semantics_called(s.semantics) : settings_.semantics, settings_.dtype, cells};
+  if (s.kind != Statement::Kind::rule || s.semantics.empty()) return {settings_.semantics, settings_.dtype, cells};
+  const Semantics own = *semantics_called(s.semantics);
+  if (own == Semantics::boolean)
+    fail(s.semantics_place, "boolean semantics is one of whole programs; this one has values in between");
+  if ((own == Semantics::minplus) != (settings_.semantics == Semantics::minplus))
+    fail(s.semantics_place, fmt::format("a rule of {} semantics in a program of {} semantics: costs and truth values "
+                                        "do not mix",
+                                        s.semantics, to_string(settings_.semantics)));
+  return {own, settings_.dtype, cells};
 }
 
 Shape Tracer::shape_of(int id) const {
@@ -268,8 +275,11 @@ Tensor Tracer::with_rules(int id, const Tensor& start) {
     statement_ = before;
     total = all.either({total, {}}, {value, {}}).tensor;
   }
-  if (settings_.semantics != Semantics::sum) return total;
-  // The paper's: what adds up becomes a truth value by a step, or by a sigmoid where there is a temperature.
+  return settings_.semantics == Semantics::sum ? truth_of_sum(total, temperature) : total;
+}
+
+/// The paper's: what adds up becomes a truth value by a step, or by a sigmoid where there is a temperature.
+Tensor Tracer::truth_of_sum(const Tensor& total, double temperature) const {
   return temperature > 0 ? sigmoid(total * (1 / temperature)) : cast(total > 0, dtype());
 }
 
@@ -289,6 +299,8 @@ BodyValue Tracer::rule_value(int statement) {
     const Tensor w = parameter(weight_name(s), {}, 0);
     piece = meaning.weighted(piece, meaning.semantics() == Semantics::minplus ? softplus(w) : sigmoid(w));
   }
+  if (meaning.semantics() == Semantics::sum && settings_.semantics != Semantics::sum)
+    piece.tensor = truth_of_sum(piece.tensor, s.temperature);
   statement_ = before;
   return value;
 }

@@ -20,10 +20,9 @@ namespace wr::rules {
 /// What is learned, by name: tensors, logits of relations, of rule weights and of choices.
 using Parameters = std::map<std::string, State>;
 
-/// The parameter of a rule that begins with `learn ::`.
-inline std::string weight_name(const Statement& rule) {
-  return "weight at " + std::to_string(rule.place.line) + ":" + std::to_string(rule.place.column);
-}
+/// The parameter of a rule that begins with `learn ::`: called after what the rule says, not after its line, so that a
+/// checkpoint stays of use when lines come and go.
+inline std::string weight_name(const Statement& rule) { return "weight of " + format(rule); }
 
 struct TraceSettings {
   Semantics semantics = Semantics::product;
@@ -98,6 +97,7 @@ class Tracer {
   void trace_component(int component);
   Tensor computed(int predicate);
   Tensor with_rules(int predicate, const Tensor& start);
+  Tensor truth_of_sum(const Tensor& total, double temperature) const;
   Tensor with_equations(int predicate, const Tensor& start);
   BodyValue rule_value(int statement);
   /// What goes wrong in a formula or expression gets the place of the statement that is traced.

@@ -121,7 +121,7 @@ void Tracer::trace_sequence(const Sequence& sequence) {
       slices_[id].push_back(slice);
     }
   for (const auto& [id, axis] : sequence.axis) {
-    values_[id] = stack(slices_.at(id), axis);
+    values_[id] = sequence.steps == 0 ? full(shape_of(id), 0, dtype()) : stack(slices_.at(id), axis);
     slices_.erase(id);
   }
 }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "backend/cpu/target.h"
+#include "base/machine.h"
 #include "base/thread_team.h"
 #include "ir/elsewhere.h"
 #include "step/inside.h"
@@ -335,6 +337,18 @@ std::string Step::graph() const { return ir::print(*inside().graph); }
 
 // ---- compile and eval ----
 
+namespace {
+
+/// Options that are names: with open sizes nothing else looks at them before the first run.
+void expect_known_names(const CompileOptions& options, Location where) try {
+  if (!options.simd.empty()) cpu::target_named(options.simd);
+  if (!options.machine.empty()) machine_named(options.machine);
+} catch (const Error& error) {
+  fail(where, std::string("compile: ") + error.what());
+}
+
+}  // namespace
+
 Step compile_traced(const TracedFunction& fn, const std::vector<Spec>& specs, const CompileOptions& options,
                     Location where) {
   if (tracing())
@@ -343,6 +357,7 @@ Step compile_traced(const TracedFunction& fn, const std::vector<Spec>& specs, co
     fail(where, "compile: lanes must be 0.." + std::to_string(kMaxThreads) + ", is " + std::to_string(options.lanes));
   if (options.plans < 1) fail(where, "compile: a step keeps at least one plan, not " + std::to_string(options.plans));
   checked_threads(options.threads, where);
+  expect_known_names(options, where);
   if (!has_open_sizes(specs)) return Step(make_plan(fn, specs, options, where));
   auto plans = std::make_unique<Step::Plans>();
   plans->options = options;
