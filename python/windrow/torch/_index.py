@@ -21,13 +21,39 @@ def embedding(interpreter, weight, indices, padding_idx=-1, scale_grad_by_freq=F
 @op("embedding_bag")
 def embedding_bag(interpreter, weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, weights=None,
                   include_last_offset=False, padding_idx=-1):
-    bags, count = interpreter.result_shapes[0][0], indices.size
-    if sparse or scale_grad_by_freq or weights is not None or (padding_idx or -1) >= 0 or mode not in (0, 1):
-        raise Error("embedding_bag: sparse, weights, padding_idx, scale_grad_by_freq and mode 'max' are not supported")
-    if count % bags or not interpreter.is_arange(2):
-        raise Error("embedding_bag: bags of different lengths are not supported; give indices [bags, length]")
-    rows = wr.gather(weight, wr.reshape(indices, (bags, count // bags)), 0)
-    return (wr.sum if mode == 0 else wr.mean)(rows, 1), None, None, None
+    """Rows of each bag summed (0), their mean (1) or their largest (2); bags of one length as a matrix, others by where they begin."""
+    if sparse or scale_grad_by_freq:
+        raise Error("embedding_bag: sparse gradients and scale_grad_by_freq are not supported")
+    (bags, dim), count = interpreter.result_shapes[0], indices.size
+    if padding_idx is not None and padding_idx < 0:
+        padding_idx = None if padding_idx == -1 else padding_idx + weight.shape[0]
+    flat = wr.reshape(indices, (-1,))
+    rows = wr.gather(weight, flat, 0)
+    counted = wr.full((count,), 1.0, weight.dtype) if padding_idx is None else wr.cast(wr.ne(flat, padding_idx), weight.dtype)
+    rows = rows if weights is None else rows * wr.expand_dims(weights, 1)
+    even = bags and count % bags == 0 and interpreter.is_arange(2)
+    if even:  # [bags, length, dim]
+        rows, counted = wr.reshape(rows, (bags, -1, dim)), wr.reshape(counted, (bags, -1))
+        member = wr.broadcast_to(wr.expand_dims(counted, 2), tuple(rows.shape))
+        total = lambda t: wr.sum(t, 1)  # noqa: E731
+    else:
+        offsets = wr.slice(offsets, 0, 0, bags) if include_last_offset else offsets
+        begun = wr.le(wr.expand_dims(offsets, 0), wr.expand_dims(wr.iota((count,), 0), 1))
+        bag = wr.sum(wr.cast(begun, "i32"), 1) - 1
+        member = wr.permute(wr.one_hot(bag, bags, weight.dtype), [1, 0]) * counted
+        total = lambda t: wr.scatter_add(wr.full((bags, *tuple(t.shape)[1:]), 0.0, t.dtype), bag, t, 0)  # noqa: E731
+    if mode == 2:
+        spread = rows if even else wr.broadcast_to(wr.expand_dims(rows, 0), (bags, count, dim))
+        inside = wr.gt(member if even else wr.broadcast_to(wr.expand_dims(member, 2), (bags, count, dim)), 0)
+        best = wr.argmax(wr.where(inside, wr.stop_gradient(spread), float("-inf")), 1, True)
+        some = wr.broadcast_to(wr.expand_dims(wr.gt(wr.sum(counted if even else member, 1), 0), 1), (bags, dim))
+        return wr.where(some, wr.squeeze(wr.take_along(spread, best, 1), 1), 0.0), None, None, None
+    if padding_idx is not None:
+        rows = rows * wr.expand_dims(counted, counted.ndim)
+    result = total(rows)
+    if mode == 1:
+        result = result / wr.expand_dims(wr.maximum(total(counted), 1.0), 1)
+    return result, None, None, None
 
 
 @op("gather")
@@ -44,8 +70,13 @@ def index_select(interpreter, x, dim, index):
 
 
 @op("take_along_dim")
-def take_along_dim(interpreter, x, index, dim):
-    return wr.take_along(x, index, axis_of(dim, x.ndim))
+def take_along_dim(interpreter, x, index, dim=None):
+    if dim is None:
+        return wr.gather(wr.reshape(x, (-1,)), wr.reshape(index, (-1,)), 0)
+    axis = axis_of(dim, x.ndim)
+    shape = [max(a, b) for a, b in zip(x.shape, index.shape)]
+    x = broadcast(x, [n if a != axis else x.shape[a] for a, n in enumerate(shape)])
+    return wr.take_along(x, broadcast(index, [n if a != axis else index.shape[a] for a, n in enumerate(shape)]), axis)
 
 
 def _flat_index(x, given):
@@ -106,7 +137,22 @@ def index_add(interpreter, x, dim, index, source, alpha=1):
 @op("scatter_add")
 def scatter_add(interpreter, x, dim, index, source):
     axis = axis_of(dim, x.ndim)
+    rows = _of_rows(interpreter, x, axis, index, source)
+    if rows is not None:
+        return wr.scatter_add(x, rows, source, axis)
     return _inside(x, axis, index, lambda part: _scatter_add(part, axis, index, _as_index(source, index)))
+
+
+def _of_rows(interpreter, x, axis, index, source):
+    """An index that was expanded from one number a row, as graph nets have it: that row of numbers; else None."""
+    if any(x.shape[a] != index.shape[a] for a in range(x.ndim) if a != axis) or tuple(source.shape) != tuple(index.shape):
+        return None
+    narrow = index if x.ndim == 1 else interpreter.before_expanding(2)
+    if narrow is None or narrow.size != index.shape[axis] or (x.ndim > 1 and narrow.ndim == x.ndim and narrow.shape[axis] != index.shape[axis]):
+        return None
+    if x.ndim > 1 and narrow.ndim < x.ndim and axis != x.ndim - 1:
+        return None  # it was the last axis that it had
+    return wr.reshape(narrow, (-1,))
 
 
 def _scatter_add(x, axis, index, source):
@@ -210,8 +256,11 @@ def _scatter(x, axis, index, source):
 
 @op("scatter_reduce")
 def scatter_reduce(interpreter, x, dim, index, source, reduce, include_self=True):
-    if reduce not in ("sum", "mean"):
-        raise Error(f"scatter_reduce '{reduce}' is not supported; there are sum and mean")
+    if reduce not in ("sum", "mean", "amax", "amin", "prod"):
+        raise Error(f"scatter_reduce '{reduce}' is not supported; there are sum, mean, amax, amin and prod")
+    axis = axis_of(dim, x.ndim)
+    if reduce in ("amax", "amin", "prod"):
+        return _inside(x, axis, index, lambda part: _scatter_best(part, axis, index, _as_index(source, index), reduce, include_self))
     zero, one = wr.full(tuple(x.shape), 0.0, x.dtype), wr.full(tuple(source.shape), 1.0, x.dtype)
     total = scatter_add(interpreter, zero, dim, index, source)
     hits = scatter_add(interpreter, zero, dim, index, one)
@@ -219,7 +268,25 @@ def scatter_reduce(interpreter, x, dim, index, source, reduce, include_self=True
     if reduce == "sum":
         return kept + total
     count = hits + 1 if include_self else wr.maximum(hits, wr.full((), 1.0, x.dtype))
+    if x.dtype not in ("f32", "f64"):
+        return as_type(wr.floor(as_type(kept + total, "f64") / as_type(count, "f64")), x.dtype)
     return (kept + total) / count
+
+
+def _scatter_best(x, axis, index, source, reduce, include_self):
+    """The largest, smallest or product of what goes to each place, the place's own value among them or not."""
+    whole = {"f32": float("inf"), "f64": float("inf"), "i32": 2.0**31 - 1, "u8": 255.0, "bool": 1.0}[x.dtype.name]
+    nothing = {"amax": -whole if x.dtype != "i32" else -whole - 1, "amin": whole, "prod": 1.0}[reduce]
+    places = wr.one_hot(index, x.shape[axis], "bool")
+    spread = wr.where(places, wr.broadcast_to(wr.expand_dims(source, source.ndim), tuple(places.shape)), wr.full((), nothing, x.dtype))
+    last = [a for a in range(x.ndim) if a != axis] + [axis]
+    own = wr.expand_dims(wr.permute(x, last), axis)
+    spread = wr.concat([spread, own], axis) if include_self else spread
+    found = {"amax": wr.max, "amin": wr.min, "prod": wr.prod}[reduce](spread, axis)
+    if not include_self:
+        hit = wr.gt(wr.sum(wr.cast(places, "i32"), axis), 0)
+        found = wr.where(hit, found, wr.squeeze(own, axis))
+    return wr.permute(found, [last.index(a) for a in range(x.ndim)])
 
 
 @op("index_put")

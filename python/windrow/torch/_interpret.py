@@ -9,8 +9,9 @@ from windrow import Error, _core
 
 from . import (_activations, _custom, _functions, _index, _layers, _losses, _optim, _pools, _products, _random, _reduce,  # noqa: F401
                _running, _sequence)  # they register their ops
+from ._decompose import decomposition, functional
 from ._ops import as_type, broadcast, dtype_of, is_tensor, lookup
-from ._views import SEVERAL, VIEWS, parts_of
+from ._views import COPIES, DETACHED, ITSELF, SEVERAL, VIEWS, parts_of
 
 
 class Cell:
@@ -50,6 +51,10 @@ class Value:
         self.cell.tensor, self.cell.written = part, True
 
 
+def constant(tensor):
+    return wr.Tensor(wr.array(tensor.detach().numpy().copy(), dtype_of(tensor.dtype)))
+
+
 class Interpreter:
     def __init__(self, capture, states, seed):
         self.capture, self.states, self.seed = capture, states, seed
@@ -57,6 +62,7 @@ class Interpreter:
         self.cells = {}  # id of a captured tensor -> Cell
         self.grad_enabled = True
         self.randoms = 0
+        self.within = 0  # how deep in ops that torch composes
         self.numbers = None  # options of optimizers, f64, one argument each
         self.name, self.node, self.fx_args = "", None, ()
         self.result_dtype, self.result_shape, self.result_shapes = None, (), ()
@@ -71,6 +77,13 @@ class Interpreter:
 
     def write_argument(self, i, tensor):
         self.fx_args[i].write(wr.stop_gradient(tensor))
+
+    def before_expanding(self, i):
+        """Argument i as it was before it was expanded last, or None."""
+        value = self.fx_args[i]
+        if not isinstance(value, Value) or not value.views or not value.views[-1].expands:
+            return None
+        return Value(value.cell, value.views[:-1]).read()
 
     def is_arange(self, i):
         """Whether argument i is arange(0, n, step): offsets of bags that are all as long."""
@@ -161,10 +174,12 @@ class Interpreter:
             return self.for_each(base.removeprefix("_foreach_"), name, node)
         if base in VIEWS:
             return self.view(base, node)
+        if base in ITSELF and self.is_alias(node):
+            return self.seen(self.values[node.args[0]])
         if base in SEVERAL:
             value = self.values[node.args[0]]
             views = parts_of(base.removeprefix("unsafe_"), tuple(value.read().shape), self.plain(node.args[1:], node.kwargs))
-            return [Value(value.cell, value.views + (v,)) for v in views]
+            return [self.seen(value, v) for v in views]
         if base.endswith("_") and not base.endswith("__"):
             return self.in_place(target, base, node)
         if "out" in node.kwargs:
@@ -199,9 +214,9 @@ class Interpreter:
 
     DROPPED = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "generator", "requires_grad", "names", "out")
 
-    def apply(self, fn, node):
+    def apply(self, fn, node, target=None):
         if fn is None:
-            raise Error("is not supported yet; docs/python.md has the list of what is")
+            return self.composed(node, target or node.target)
         self.fx_args = [self.values.get(a) if isinstance(a, torch.fx.Node) else a for a in node.args]
         args = [self.argument(a) for a in node.args]
         kwargs = {k: self.argument(v) for k, v in node.kwargs.items() if k not in self.DROPPED}
@@ -209,6 +224,30 @@ class Interpreter:
             return fn(self, *args, **kwargs)
         except TypeError as error:
             raise Error(f"called in a way that is not supported: {error}") from error
+
+    def composed(self, node, target):
+        """What torch makes of an op that is not in the table, if that is."""
+        found = None if self.within > 3 else decomposition(target, node.args, {k: v for k, v in node.kwargs.items() if k != "out"})
+        if found is None:
+            raise Error("is not supported yet; docs/python.md has the list of what is")
+        graph_module, operands = found
+        operands, outer, self.within = iter(operands), (self.node, self.name), self.within + 1
+        try:
+            for inner in graph_module.graph.nodes:
+                self.node = inner
+                if inner.op == "placeholder":
+                    self.values[inner] = self.values[next(operands)]
+                elif inner.op == "get_attr":
+                    self.values[inner] = Value(Cell(constant(getattr(graph_module, inner.target))))
+                elif inner.op == "output":
+                    shared = isinstance(inner.args[0], torch.fx.Node) and node.args and isinstance(node.args[0], torch.fx.Node) and self.is_alias(node)
+                    return self.values[inner.args[0]] if shared else self.argument(inner.args[0])
+                else:
+                    self.values[inner] = self.call(inner)
+        except Error:
+            raise Error("is not supported yet; docs/python.md has the list of what is") from None
+        finally:
+            (self.node, self.name), self.within = outer, self.within - 1
 
     def wrap(self, result):
         if isinstance(result, (tuple, list)):
@@ -225,7 +264,18 @@ class Interpreter:
         args = [self.values.get(a, a) if isinstance(a, torch.fx.Node) else a for a in node.args[1:]]
         kwargs = {k: v for k, v in node.kwargs.items() if k not in ("implicit",)}
         view = VIEWS[base](whole, self.result_shape, *args, **kwargs)
-        return Value(value.cell, value.views + (view,))
+        if base in COPIES and not self.is_alias(node):
+            return self.wrap(view.get(value.read()))
+        return self.seen(value, view)
+
+    def seen(self, value, *views):
+        """A value through further views; in a region without gradients none goes back through them."""
+        return Value(value.cell, value.views + views + (() if self.grad_enabled else (DETACHED,)))
+
+    def is_alias(self, node):
+        """Whether torch's result is the operand's own memory: some ops copy only where they must."""
+        metas = [n.meta.get("val") for n in (node.args[0], node)]
+        return all(isinstance(m, torch.Tensor) for m in metas) and metas[0].untyped_storage()._cdata == metas[1].untyped_storage()._cdata
 
     def into(self, base, node):
         """An op with out=: its result is written there."""
@@ -256,7 +306,7 @@ class Interpreter:
             new = self.apply(lookup("aten.normal.in_place" if plain == "normal" else f"aten.{plain}"), node)
         else:
             overload = str(target).split(".")[-1]
-            new = self.apply(lookup(f"aten.{plain}.{overload}"), node)
+            new = self.apply(lookup(f"aten.{plain}.{overload}"), node, functional(plain, overload))
         new = broadcast(as_type(new, old.dtype), tuple(old.shape))
         value.write(new if self.grad_enabled else wr.stop_gradient(new))
         return value

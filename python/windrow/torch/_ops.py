@@ -211,20 +211,26 @@ def truth(x):
     return x if x.dtype == "bool" else wr.ne(x, 0)
 
 
+def refuse_bits(interpreter):
+    if interpreter.result_dtype != "bool":
+        raise Error("bitwise ops of integers are not supported")
+
+
 @op("logical_and", "bitwise_and", "__and__")
 def logical_and(interpreter, a, b):
+    refuse_bits(interpreter)
     return wr.logical_and(truth(a), truth(b))
 
 
 @op("logical_or", "bitwise_or", "__or__")
 def logical_or(interpreter, a, b):
+    refuse_bits(interpreter)
     return wr.logical_or(truth(a), truth(b))
 
 
 @op("logical_xor", "bitwise_xor", "__xor__")
 def logical_xor(interpreter, a, b):
-    if interpreter.result_dtype != "bool":
-        raise Error("bitwise ops of integers are not supported")
+    refuse_bits(interpreter)
     return wr.logical_xor(truth(a), truth(b))
 
 
@@ -376,7 +382,10 @@ def erfc(interpreter, x):
 
 @op("logaddexp")
 def logaddexp(interpreter, a, b):
-    return wr.maximum(a, b) + wr.softplus(-wr.abs(a - b))
+    """Of two equal infinities nothing is left to subtract: it is they."""
+    most = wr.stop_gradient(wr.maximum(a, b))
+    finite = wr.where(isfinite(interpreter, most), most, 0.0)
+    return finite + wr.log(wr.exp(a - finite) + wr.exp(b - finite))
 
 
 @op("logit", "special_logit")

@@ -120,7 +120,10 @@ def adaptive_avg_pool(interpreter, x, size):
 def adaptive_max_pool(interpreter, x, size):
     old, size = _adapted(x, size)
     if any(o % s for o, s in zip(old, size)):
-        raise Error(f"adaptive_max_pool: {tuple(old)} is no multiple of {tuple(size)}; max_pool with a kernel and a stride is supported")
+        for axis, (o, s) in enumerate(zip(old, size)):  # windows of different widths: one after the other
+            parts = [wr.max(wr.slice(x, axis + 2, a, b), axis + 2, True) for a, b in _spans(o, s)]
+            x = parts[0] if len(parts) == 1 else wr.concat(parts, axis + 2)
+        return x, None
     kernel = [o // s for o, s in zip(old, size)]
     return _pooled(x, Windows(old, kernel, kernel, 0), wr.max_pool), None
 
@@ -162,6 +165,49 @@ def upsample_linear(interpreter, x, size=None, align=False, *scales, **kwargs):
     scales = list(scales) if isinstance(scales, (list, tuple)) else [None] * axes
     for i in range(axes):
         x = _along(x, 2 + i, _between(x.shape[2 + i], interpreter.result_shape[2 + i], align, scales[i]))
+    return x
+
+
+def _cubic(distance, a):
+    """Keys's kernel."""
+    d = abs(distance)
+    return ((a + 2) * d - (a + 3)) * d * d + 1 if d <= 1 else (((d - 5) * d + 8) * d - 4) * a if d < 2 else 0.0
+
+
+def _cubic_between(old, new, align, scale):
+    """[old, new]: four old places for each new one; beyond the edges the edge counts again."""
+    rows = [[0.0] * new for _ in range(old)]
+    for i in range(new):
+        at = (i * (old - 1) / (new - 1) if new > 1 else 0.0) if align else (i + 0.5) * (1 / scale if scale else old / new) - 0.5
+        low = math.floor(at)
+        for place in range(low - 1, low + 3):
+            rows[min(max(place, 0), old - 1)][i] += _cubic(at - place, -0.75)
+    return rows
+
+
+def _smoothed_between(old, new, align, scale, kernel, reach):
+    """[old, new]: a kernel as wide as what one new place stands for, as PIL has it."""
+    step = (old - 1) / (new - 1) if align and new > 1 else 0.0 if align else (1 / scale if scale else old / new)
+    wide = max(step, 1.0)
+    rows = [[0.0] * new for _ in range(old)]
+    for i in range(new):
+        centre = step * (i + 0.5)
+        first, last = max(int(centre - reach * wide + 0.5), 0), min(int(centre + reach * wide + 0.5), old)
+        weights = [kernel((k - centre + 0.5) / wide) for k in range(first, last)]
+        for k, w in zip(range(first, last), weights):
+            rows[k][i] = w / sum(weights)
+    return rows
+
+
+@op("upsample_bicubic2d", "_upsample_bicubic2d_aa", "_upsample_bilinear2d_aa")
+def upsample_cubic(interpreter, x, size=None, align=False, *scales, **kwargs):
+    align, scales = kwargs.get("align_corners", align), kwargs.get("scale_factors", scales[0] if scales else None)
+    scales = list(scales) if isinstance(scales, (list, tuple)) else [None] * 2
+    kinds = {"upsample_bicubic2d": _cubic_between, "_upsample_bicubic2d_aa": lambda *a: _smoothed_between(*a, lambda d: _cubic(d, -0.5), 2),
+             "_upsample_bilinear2d_aa": lambda *a: _smoothed_between(*a, lambda d: max(1 - abs(d), 0.0), 1)}
+    between = kinds[interpreter.name.split(".")[0]]
+    for i in range(2):
+        x = _along(x, 2 + i, between(x.shape[2 + i], interpreter.result_shape[2 + i], align, scales[i]))
     return x
 
 

@@ -114,6 +114,12 @@ class Capture:
         for leaf, g in zip(leaves, gradients):
             self.accumulate(leaf, g)
 
+    def autograd_backward(self, tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
+        tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+        gradients = [grad_tensors] if isinstance(grad_tensors, torch.Tensor) else list(grad_tensors or [None] * len(tensors))
+        for loss, gradient in zip(tensors, gradients):
+            self.backward(loss, gradient, retain_graph, create_graph, [inputs] if isinstance(inputs, torch.Tensor) else inputs)
+
     def autograd_grad(self, outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
                       allow_unused=None, is_grads_batched=False, materialize_grads=False):
         single = isinstance(inputs, torch.Tensor)
@@ -207,6 +213,25 @@ def _custom_apply(cls, *args):
         refuse(str(error))
 
 
+def _assign(tensor, value):
+    """tensor.data = value as a copy: memory stays where it is."""
+    if not isinstance(value, torch.Tensor) or value.shape != tensor.shape or value.dtype != tensor.dtype:
+        refuse("tensor.data = ...: of another shape or type is not supported")
+    with torch.no_grad():
+        tensor.detach().copy_(value)
+
+
+@contextlib.contextmanager
+def assigned_in_place():
+    """While torch itself computes what a plan has: tensor.data = value leaves the memory that the plan knows."""
+    slot, thread = torch.Tensor.data, threading.get_ident()
+    torch.Tensor.data = property(lambda t: slot.__get__(t), lambda t, value: _assign(t, value) if threading.get_ident() == thread else slot.__set__(t, value))
+    try:
+        yield
+    finally:
+        del torch.Tensor.data
+
+
 @contextlib.contextmanager
 def _patched(capture):
     """Python's side of torch while a function is traced."""
@@ -229,10 +254,10 @@ def _patched(capture):
     hook = "hooks of tensors vanish in a trace and are not supported; compute what the hook would"
     change(torch.Tensor, "backward", lambda t, *a, **k: capture.backward(t, *a, **k))
     change(torch.Tensor, "grad", property(capture.get_grad, capture.set_grad))
-    change(torch.Tensor, "data", property(lambda t: t.detach(), _refuse_call("tensor.data = ...: use tensor.copy_() instead")))
+    change(torch.Tensor, "data", property(lambda t: t.detach(), _assign))
     change(torch.Tensor, "register_hook", _refuse_call(hook))
     change(torch.autograd, "grad", capture.autograd_grad)
-    change(torch.autograd, "backward", _refuse_call("torch.autograd.backward() is not supported: loss.backward()"))
+    change(torch.autograd, "backward", capture.autograd_backward)
     change(function, "apply", classmethod(_custom_apply))
     change(torch.distributions.Distribution, "_validate_args", False)
     change(torch.optim.Optimizer, "zero_grad", lambda o, set_to_none=True: capture.clear_grads(
