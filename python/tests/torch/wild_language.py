@@ -54,12 +54,11 @@ class Block(nn.Module):
         super().__init__()
         self.ln_1, self.ln_2, self.attn = nn.LayerNorm(n_embd), nn.LayerNorm(n_embd), CausalSelfAttention(n_embd)
         self.mlp = nn.ModuleDict(dict(c_fc=nn.Linear(n_embd, 4 * n_embd), c_proj=nn.Linear(4 * n_embd, n_embd), act=NewGELU(), dropout=nn.Dropout(0.0)))
-        m = self.mlp
-        self.mlpf = lambda x: m.dropout(m.c_proj(m.act(m.c_fc(x))))
 
     def forward(self, x):
         x = x + self.attn(self.ln_1(x))
-        return x + self.mlpf(self.ln_2(x))
+        m = self.mlp
+        return x + m.dropout(m.c_proj(m.act(m.c_fc(self.ln_2(x)))))
 
 
 class MinGPT(nn.Module):

@@ -397,7 +397,7 @@ class Compiled:
                 check_against_eager(self, args, result, before, entry)
                 entry.again = not entry.shapes  # what Python keeps from call to call shows in a second one
         if not entry.shapes:  # what is watched may have become less
-            self.entries[self.key(entry.static, self.around.values())] = entry
+            self.entries = {k: e for k, e in self.entries.items() if e is not entry} | {self.key(entry.static, self.around.values()): entry}
         entry.shapes[shape] = outcome
         return result
 

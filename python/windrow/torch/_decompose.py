@@ -30,7 +30,7 @@ def decomposition(target, args, kwargs):
 
     try:
         with torch.no_grad():
-            graph = make_fx(whole, pre_dispatch=own is None)(*[leaves[i].meta["val"] for i in places])
+            graph = make_fx(whole)(*[leaves[i].meta["val"] for i in places])
     except Exception:  # torch could not: it is refused by its name
         return None
     return graph, [leaves[i] for i in places]

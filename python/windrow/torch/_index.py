@@ -1,9 +1,11 @@
 """ATen ops that look up, place, order and put together: embeddings, gathers, scatters, sorts, concatenations."""
+import math
+
 import windrow as wr
 from windrow import Error
 
 from ._layers import pair
-from ._ops import as_type, axis_of, broadcast, op
+from ._ops import as_type, axis_of, broadcast, is_tensor, op
 
 
 # ---- embeddings and indices ------------------------------------------------------------------------------------------
@@ -222,8 +224,45 @@ def topk(interpreter, x, k, dim=-1, largest=True, ordered=True):
 
 
 @op("median", "kthvalue")
-def kthvalue(interpreter, x, *args, **kwargs):
-    raise Error("is not supported; x.sort(dim).values.select(dim, k) is")
+def kthvalue(interpreter, x, *args, k=None, dim=None, keepdim=False):
+    """The k-th of a sort; a median is that in the middle, the lower of two. NaN counts as the largest, for a median as the first."""
+    median = interpreter.name.startswith("median")
+    if median and interpreter.name.endswith("default"):
+        x, args = wr.reshape(x, (-1,)), (0,)
+    if not median:
+        k, args = (args[0], args[1:]) if args else (k, args)
+    dim, keepdim = (*args, *(dim if dim is not None else -1, keepdim)[len(args):])[:2]
+    axis = axis_of(dim, x.ndim)
+    if median:
+        n = x.shape[axis]
+        k = (n - 1) // 2 + 1
+    index = wr.slice(_moved(x, axis, lambda t: _order(t, False)), axis, k - 1, k)
+    if median and x.dtype in ("f32", "f64"):  # a NaN where there is one
+        nan = wr.ne(wr.stop_gradient(x), wr.stop_gradient(x))
+        first = wr.argmax(wr.cast(nan, "i32"), axis, True)
+        index = wr.where(wr.gt(wr.sum(wr.cast(nan, "i32"), axis, True), 0), first, index)
+    value = wr.take_along(x, index, axis)
+    if interpreter.name.endswith("default") and median:
+        return wr.reshape(value, ())
+    return (value, index) if keepdim else (wr.squeeze(value, axis), wr.squeeze(index, axis))
+
+
+@op("quantile", "nanquantile")
+def quantile(interpreter, x, q, dim=None, keepdim=False, interpolation="linear"):
+    """Between two of a sort, by numbers that are known: a Python number, or as many as a list of them."""
+    if interpreter.name.startswith("nan") or is_tensor(q) or interpolation not in ("linear", "lower", "higher", "nearest", "midpoint"):
+        raise Error("is supported for a number q and without NaN; take x.sort(dim).values and torch.lerp")
+    whole = x.ndim
+    x, axis = (wr.reshape(x, (-1,)), 0) if dim is None else (x, axis_of(dim, x.ndim))
+    at = q * (x.shape[axis] - 1)
+    low, high = math.floor(at), math.ceil(at)
+    share = {"linear": at - low, "lower": 0.0, "higher": 1.0, "nearest": float(round(at) - low), "midpoint": 0.5 if high > low else 0.0}[interpolation]
+    ordered = wr.take_along(x, _moved(x, axis, lambda t: _order(t, False)), axis)
+    a, b = wr.slice(ordered, axis, low, low + 1), wr.slice(ordered, axis, high, high + 1)
+    y = a + (b - a) * share if share else a
+    if dim is None:
+        return wr.reshape(y, (1,) * whole if keepdim else ())
+    return y if keepdim else wr.squeeze(y, axis)
 
 
 @op("unique", "nonzero", "masked_select")
@@ -291,25 +330,36 @@ def _scatter_best(x, axis, index, source, reduce, include_self):
 
 @op("index_put")
 def index_put(interpreter, x, indices, value, accumulate=False):
-    """x[mask] = number, and x[index] = rows."""
+    """x[mask] = number or row, and x[index] = rows."""
     given = [(i, t) for i, t in enumerate(indices) if t is not None]
     axis, where = given[0]
-    if len(given) == 1 and where.dtype == "bool" and axis == 0:
-        if value.size != 1:
-            raise Error("x[mask] = values: a number alone can be put; use torch.where")
-        mask = wr.reshape(where, tuple(where.shape) + (1,) * (x.ndim - where.ndim))
-        number = wr.reshape(as_type(value, x.dtype), ())
-        return wr.where(broadcast(mask, tuple(x.shape)), x + number if accumulate else number, x)
-    if any(t.dtype == "bool" for _, t in given) or [a for a, _ in given] != list(range(len(given))):
-        raise Error("writing to places by masks beside indices, or by indices behind a whole axis, is not supported; use torch.where or scatter")
-    flat, _ = _flat_index(x, given)
-    rest = tuple(x.shape)[len(given):]
-    rows = wr.reshape(broadcast(as_type(value, x.dtype), tuple(flat.shape) + rest), (-1, *rest))
-    merged, where = wr.reshape(x, (-1, *rest)), wr.reshape(flat, (-1,))
+    value = as_type(value, x.dtype)
+    if len(given) == 1 and where.dtype == "bool":
+        behind = x.ndim - axis - where.ndim
+        if value.ndim > behind and value.size != 1:
+            raise Error("x[mask] = values: a number or one row for all can be put; use torch.where")
+        value = wr.reshape(value, ()) if value.size == 1 else value
+        mask = wr.reshape(where, (1,) * axis + tuple(where.shape) + (1,) * behind)
+        return wr.where(broadcast(mask, tuple(x.shape)), x + value if accumulate else broadcast(value, tuple(x.shape)), x)
+    if any(t.dtype == "bool" for _, t in given):
+        raise Error("writing to places by masks beside indices is not supported; use torch.where or scatter")
+    axes = [a for a, _ in given]
+    apart = axes != list(range(axes[0], axes[0] + len(axes)))  # then what they pick comes first
+    order = axes + [a for a in range(x.ndim) if a not in axes]
+    turned = wr.permute(x, order) if order != list(range(x.ndim)) else x
+    flat, _ = _flat_index(turned, [(i, t) for i, (_, t) in enumerate(given)])
+    rest, lead = tuple(turned.shape)[len(given):], 0 if apart else axes[0]
+    value = broadcast(value, rest[:lead] + tuple(flat.shape) + rest[lead:])
+    if lead:
+        value = wr.permute(value, [*range(lead, lead + flat.ndim), *range(lead), *range(lead + flat.ndim, value.ndim)])
+    rows = wr.reshape(value, (flat.size, *rest))
+    merged, where = wr.reshape(turned, (-1, *rest)), wr.reshape(flat, (-1,))
     if accumulate:
-        return wr.reshape(wr.scatter_add(merged, where, rows, 0), tuple(x.shape))
-    index = broadcast(wr.reshape(where, (where.shape[0],) + (1,) * len(rest)), tuple(rows.shape))
-    return wr.reshape(_scatter(merged, 0, index, rows), tuple(x.shape))
+        new = wr.scatter_add(merged, where, rows, 0)
+    else:
+        new = _scatter(merged, 0, broadcast(wr.reshape(where, (where.shape[0],) + (1,) * len(rest)), tuple(rows.shape)), rows)
+    new = wr.reshape(new, tuple(turned.shape))
+    return wr.permute(new, [order.index(a) for a in range(x.ndim)]) if turned is not x else new
 
 
 @op("take")

@@ -158,6 +158,12 @@ class Interpreter:
             return None
         if target is operator.getitem:
             return self.values[node.args[0]][node.args[1]]
+        if "_autocast" in getattr(target, "__name__", ""):
+            if len(node.args) > 2 and node.args[2]:
+                raise Error("autocast is not supported: Windrow computes in the parameters' own type")
+            return None
+        if isinstance(target, type):  # a named tuple of results
+            return [self.values[a] for a in (node.args[0] if len(node.args) == 1 and isinstance(node.args[0], (list, tuple)) else node.args)]
         name = str(target)
         if name.startswith("windrow."):
             return self.marker(name, node)
@@ -275,6 +281,8 @@ class Interpreter:
     def is_alias(self, node):
         """Whether torch's result is the operand's own memory: some ops copy only where they must."""
         metas = [n.meta.get("val") for n in (node.args[0], node)]
+        if node.args[0].op == "get_attr" and isinstance(metas[1], torch.Tensor):  # a parameter, which is contiguous
+            return getattr(self.capture.graph_module, node.args[0].target).dtype == metas[1].dtype and not node.kwargs.get("copy") and True not in node.args[1:]
         return all(isinstance(m, torch.Tensor) for m in metas) and metas[0].untyped_storage()._cdata == metas[1].untyped_storage()._cdata
 
     def into(self, base, node):

@@ -251,6 +251,23 @@ def maximum(interpreter, a, b):
     return wr.maximum(*promoted(interpreter, a, b))
 
 
+@op("fmin", "fmax")
+def best_number(interpreter, a, b):
+    """The smaller or the larger; a number where the other is NaN."""
+    a, b = promoted(interpreter, a, b)
+    best = (wr.minimum if interpreter.name.startswith("fmin") else wr.maximum)(a, b)
+    return wr.where(wr.ne(a, a), b, wr.where(wr.ne(b, b), a, best))
+
+
+@op("copysign")
+def copysign(interpreter, a, b):
+    a = promoted(interpreter, a)[0]
+    if not is_tensor(b):
+        return wr.abs(a) if b >= 0 else -wr.abs(a)
+    size = wr.abs(a)
+    return wr.where(broadcast(wr.lt(b, 0), interpreter.result_shape), -size, size)
+
+
 def _clamp_keeps_its_limits():
     """Whether torch's clamp has a gradient at a limit itself; versions differ."""
     x = torch.zeros(1, requires_grad=True)

@@ -44,8 +44,8 @@ class Windows:
 def _pooled(x, windows, pool):
     """pool(x with channels last, a Window) over one, two or three axes: the last two first, then the one before them."""
     axes = len(windows.sizes)
-    if x.ndim != axes + 2:
-        raise Error("a pool without a batch axis is not supported; unsqueeze(0) first")
+    if x.ndim == axes + 1:
+        return wr.squeeze(_pooled(wr.expand_dims(x, 0), windows, pool), 0)
     x = channels_last(x)
     if axes == 1:
         return channels_second(wr.squeeze(pool(wr.expand_dims(x, 1), windows.of_axes(0, 1)), 1))
@@ -79,7 +79,7 @@ def avg_pool(interpreter, x, kernel, stride=(), padding=0, ceil_mode=False, coun
         counts = windows.counts(axis, count_include_pad)
         if any(c != k for c in counts):
             shape = [1] * y.ndim
-            shape[axis + 2] = len(counts)
+            shape[axis - len(windows.kernel)] = len(counts)
             y = y * wr.reshape(wr.Tensor(wr.array([k / c for c in counts], y.dtype)), tuple(shape))
     return y
 
@@ -103,6 +103,8 @@ def _adapted(x, size):
 
 @op("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
 def adaptive_avg_pool(interpreter, x, size):
+    if x.ndim == _axes(interpreter) + 1:
+        return wr.squeeze(adaptive_avg_pool(interpreter, wr.expand_dims(x, 0), size), 0)
     old, size = _adapted(x, size)
     if any(o % s for o, s in zip(old, size)):
         for axis, (o, s) in enumerate(zip(old, size)):
@@ -118,6 +120,8 @@ def adaptive_avg_pool(interpreter, x, size):
 
 @op("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
 def adaptive_max_pool(interpreter, x, size):
+    if x.ndim == _axes(interpreter) + 1:
+        return wr.squeeze(adaptive_max_pool(interpreter, wr.expand_dims(x, 0), size)[0], 0), None
     old, size = _adapted(x, size)
     if any(o % s for o, s in zip(old, size)):
         for axis, (o, s) in enumerate(zip(old, size)):  # windows of different widths: one after the other

@@ -28,6 +28,11 @@ def addmm(interpreter, c, a, b, beta=1, alpha=1):
     return scaled(matmul(interpreter, a, b), alpha) + scaled(c, beta)
 
 
+@op("addbmm")
+def addbmm(interpreter, c, a, b, beta=1, alpha=1):
+    return scaled(wr.sum(wr.matmul(a, b), 0), alpha) + scaled(c, beta)
+
+
 @op("outer", "ger")
 def outer(interpreter, a, b):
     return wr.expand_dims(a, 1) * wr.expand_dims(b, 0)
