@@ -7,7 +7,7 @@ import torch
 import windrow as wr
 from windrow import Error, _core
 
-from . import (_activations, _custom, _functions, _index, _layers, _losses, _optim, _pools, _products, _random, _reduce,  # noqa: F401
+from . import (_activations, _custom, _functions, _index, _layers, _linalg, _losses, _optim, _pools, _products, _random, _reduce,  # noqa: F401
                _running, _sequence)  # they register their ops
 from ._decompose import decomposition, functional
 from ._ops import as_type, broadcast, dtype_of, is_tensor, lookup
@@ -246,7 +246,7 @@ class Interpreter:
                 elif inner.op == "get_attr":
                     self.values[inner] = Value(Cell(constant(getattr(graph_module, inner.target))))
                 elif inner.op == "output":
-                    shared = isinstance(inner.args[0], torch.fx.Node) and node.args and isinstance(node.args[0], torch.fx.Node) and self.is_alias(node)
+                    shared = target is node.target and isinstance(inner.args[0], torch.fx.Node) and node.args and isinstance(node.args[0], torch.fx.Node) and self.is_alias(node)
                     return self.values[inner.args[0]] if shared else self.argument(inner.args[0])
                 else:
                     self.values[inner] = self.call(inner)
@@ -281,8 +281,10 @@ class Interpreter:
     def is_alias(self, node):
         """Whether torch's result is the operand's own memory: some ops copy only where they must."""
         metas = [n.meta.get("val") for n in (node.args[0], node)]
-        if node.args[0].op == "get_attr" and isinstance(metas[1], torch.Tensor):  # a parameter, which is contiguous
-            return getattr(self.capture.graph_module, node.args[0].target).dtype == metas[1].dtype and not node.kwargs.get("copy") and True not in node.args[1:]
+        if node.args[0].op == "get_attr" and isinstance(metas[1], torch.Tensor):  # it has no such value in the graph
+            own = getattr(self.capture.graph_module, node.args[0].target)
+            moved = not own.is_contiguous() and (str(node.target).startswith("aten.contiguous") or tuple(own.shape) != tuple(metas[1].shape))
+            return own.dtype == metas[1].dtype and not moved and not node.kwargs.get("copy") and not any(a is True for a in node.args[1:])
         return all(isinstance(m, torch.Tensor) for m in metas) and metas[0].untyped_storage()._cdata == metas[1].untyped_storage()._cdata
 
     def into(self, base, node):
