@@ -313,6 +313,8 @@ def pruned_and_hooked():
     """torch.nn.utils.prune's masks, features by a forward hook, a pre-hook that scales."""
 
     def make(net):
+        prune.l1_unstructured(net.body[0], name="weight", amount=0.4)
+        prune.ln_structured(net.head, name="weight", amount=0.3, n=2, dim=1)
         features = {}
         net.body[1].register_forward_hook(lambda module, args, output: features.__setitem__("hidden", output))
         net.head.register_forward_pre_hook(lambda module, args: (args[0] * 0.5,))
@@ -329,8 +331,6 @@ def pruned_and_hooked():
         return step
 
     net = Fn(lambda n, x: n.head(n.body(x)), body=nn.Sequential(nn.Linear(4, 8), nn.Tanh()), head=nn.Linear(8, 3))
-    prune.l1_unstructured(net.body[0], name="weight", amount=0.4)
-    prune.ln_structured(net.head, name="weight", amount=0.3, n=2, dim=1)
     return net, make, examples
 
 

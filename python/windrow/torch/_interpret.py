@@ -280,12 +280,17 @@ class Interpreter:
 
     def is_alias(self, node):
         """Whether torch's result is the operand's own memory: some ops copy only where they must."""
-        metas = [n.meta.get("val") for n in (node.args[0], node)]
-        if node.args[0].op == "get_attr" and isinstance(metas[1], torch.Tensor):  # it has no such value in the graph
-            own = getattr(self.capture.graph_module, node.args[0].target)
-            moved = not own.is_contiguous() and (str(node.target).startswith("aten.contiguous") or tuple(own.shape) != tuple(metas[1].shape))
-            return own.dtype == metas[1].dtype and not moved and not node.kwargs.get("copy") and not any(a is True for a in node.args[1:])
-        return all(isinstance(m, torch.Tensor) for m in metas) and metas[0].untyped_storage()._cdata == metas[1].untyped_storage()._cdata
+        source, result = node.args[0].meta.get("val"), node.meta.get("val")
+        if node.args[0].op == "get_attr":
+            source = getattr(self.capture.graph_module, node.args[0].target)
+        if not isinstance(source, torch.Tensor) or not isinstance(result, torch.Tensor):
+            return False
+        if node.kwargs.get("copy") or any(a is True for a in node.args[1:]) or source.dtype != result.dtype:
+            return False
+        base = str(node.target).split(".")[1]
+        if base in ITSELF and base != "contiguous":
+            return True
+        return source.is_contiguous() or source.untyped_storage()._cdata == result.untyped_storage()._cdata
 
     def into(self, base, node):
         """An op with out=: its result is written there."""

@@ -387,6 +387,12 @@ def asinh(interpreter, x):
     return wr.where(wr.eq(x, 0), x, y)
 
 
+@op("acosh", "arccosh")
+def acosh(interpreter, x):
+    (x,) = promoted(interpreter, x)
+    return wr.log(x + wr.sqrt(x - 1) * wr.sqrt(x + 1))
+
+
 @op("atanh", "arctanh")
 def atanh(interpreter, x):
     return 0.5 * (wr.log1p(x) - wr.log1p(-x))

@@ -25,12 +25,14 @@ def matmul(interpreter, a, b):
 
 @op("addmm", "baddbmm", "addmv")
 def addmm(interpreter, c, a, b, beta=1, alpha=1):
-    return scaled(matmul(interpreter, a, b), alpha) + scaled(c, beta)
+    product = scaled(matmul(interpreter, a, b), alpha)
+    return broadcast(product, interpreter.result_shape) if beta == 0 else product + scaled(c, beta)
 
 
 @op("addbmm")
 def addbmm(interpreter, c, a, b, beta=1, alpha=1):
-    return scaled(wr.sum(wr.matmul(a, b), 0), alpha) + scaled(c, beta)
+    product = scaled(wr.sum(wr.matmul(a, b), 0), alpha)
+    return product if beta == 0 else product + scaled(c, beta)
 
 
 @op("outer", "ger")
@@ -40,7 +42,8 @@ def outer(interpreter, a, b):
 
 @op("addr")
 def addr(interpreter, c, a, b, beta=1, alpha=1):
-    return scaled(outer(interpreter, a, b), alpha) + scaled(c, beta)
+    product = scaled(outer(interpreter, a, b), alpha)
+    return product if beta == 0 else product + scaled(c, beta)
 
 
 @op("kron")
