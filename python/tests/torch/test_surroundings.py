@@ -210,6 +210,35 @@ def test_writes_reach_what_shares_memory_and_nothing_else():
     torch.testing.assert_close(wr.torch.compile(slope, check=False)(given), slope(given))
 
 
+def test_ops_that_give_back_a_parameter_itself():
+    """Nothing is to be done for float(), flatten(), dropout(0) or broadcasting: later writes still reach the parameter."""
+    module = nn.ParameterDict({k: torch.randn(3, 4) for k in "abcdef"})
+    twin = copy.deepcopy(module)
+
+    def step(module):
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+
+        def update(x):
+            parts = [module["a"].float(), module["b"].flatten(1), nn.functional.dropout(module["c"], 0.5, training=False), module["d"].contiguous(),
+                     torch.broadcast_tensors(module["e"], x)[0], torch.distributions.Normal(module["f"], 1.0).log_prob(x)]
+            loss = sum((p * p * x).sum() for p in parts + [module[k].flatten(1) for k in "abc"])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            with torch.no_grad():
+                for p in module.values():
+                    p.mul_(0.9)
+            return loss
+        return update
+
+    ours, eager = wr.torch.compile(step(module), check=False), step(twin)
+    for _ in range(3):
+        given = torch.randn(3, 4)
+        torch.testing.assert_close(ours(given), eager(given).detach())
+    for name, value in module.items():
+        torch.testing.assert_close(value, twin[name])
+
+
 def test_views_without_gradients_have_none():
     def slope(x):
         x = x.detach().requires_grad_(True)

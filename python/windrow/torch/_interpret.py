@@ -11,7 +11,7 @@ from . import (_activations, _custom, _functions, _index, _layers, _linalg, _los
                _running, _sequence)  # they register their ops
 from ._decompose import decomposition, functional
 from ._ops import as_type, broadcast, dtype_of, is_tensor, lookup
-from ._views import COPIES, DETACHED, ITSELF, SEVERAL, VIEWS, parts_of
+from ._views import COPIES, DETACHED, ITSELF, MAYBE_ITSELF, SEVERAL, VIEWS, parts_of
 
 
 class Cell:
@@ -190,7 +190,17 @@ class Interpreter:
             return self.in_place(target, base, node)
         if "out" in node.kwargs:
             return self.into(base, node)
-        return self.wrap(self.apply(lookup(target), node))
+        result = self.apply(lookup(target), node)
+        return self.shared(result, node) if base in MAYBE_ITSELF else self.wrap(result)
+
+    def shared(self, result, node):
+        """A result that is an operand itself shares its memory: without dropout, or where nothing is to be spread."""
+        if isinstance(result, (tuple, list)):
+            return [self.shared(r, node) for r in result]
+        for value in (self.values[n] for n in node.all_input_nodes):
+            if isinstance(value, Value) and value.read() is result:
+                return self.seen(value)
+        return self.wrap(result)
 
     def describe_result(self, meta):
         several = meta if isinstance(meta, (list, tuple)) else [meta]
@@ -391,6 +401,7 @@ class Interpreter:
         rule = _optim.rule_of(optimizer)
         slot = self.states.slot_of(optimizer, [p for _, p in members])
         values = [self.values[a] for a in node.args[1]]
+        values = [v if v.cell.state is not None else Value(self.cell_of(p, "parameter")) for v, (_, p) in zip(values, members)]
         gradients = [self.argument(a) for a in node.args[2]]
         groups = optimizer.param_groups
         numbers = self.numbers[slot.number]

@@ -21,6 +21,7 @@ DETACHED = View(wr.stop_gradient, lambda x, part: part)
 COPIES = ("reshape", "flatten", "reshape_as", "ravel", "unflatten")  # views where torch can have one, copies elsewhere
 ITSELF = ("contiguous", "to", "type_as", "float", "double", "long", "int", "bool", "positive", "lift_fresh", "real", "resolve_conj", "resolve_neg",
           "conj")  # the operand itself, where nothing is to be done
+MAYBE_ITSELF = ("broadcast_tensors", "dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
 
 
 def view(*names):
