@@ -113,6 +113,36 @@ OPS = {
     + F.binary_cross_entropy_with_logits(t * 20, torch.tensor([[0.0, 0, 1], [1, 0.5, 1]]), pos_weight=torch.tensor([1.0, 2, 3]), reduction="none"),
     "one row's cross entropy": lambda t: F.cross_entropy(t[0], torch.tensor(1)) + F.cross_entropy(t[1], torch.tensor(2), reduction="none"),
     "meshgrid xy": lambda t: sum(torch.meshgrid(t[0], t[1, :2], indexing="xy")),
+    "inverses": lambda t: torch.linalg.inv(t @ t.T + torch.eye(2)) + torch.linalg.solve(t[:, :2], t[:, 1:]) + torch.det(t[:, 1:]) + torch.slogdet(t[:, :2])[1],
+    "batches of matrices": lambda t: torch.linalg.inv(t[:, :2] * torch.tensor([1.0, -2.0]).view(2, 1, 1)) + torch.linalg.solve(t[:, :2], t[:, 0])[:, None],
+    "Cholesky": lambda t: torch.linalg.cholesky(t.T @ t + torch.eye(3)) + torch.cholesky_solve(t.T[:, :1], torch.linalg.cholesky(t.T @ t + torch.eye(3))),
+    "triangles": lambda t: torch.linalg.solve_triangular(t[:, :2], t, upper=False)
+    + torch.linalg.solve_triangular(t[:, :2], t, upper=True, unitriangular=True),
+    "exponential of a matrix": lambda t: torch.matrix_exp(t.T @ t),
+    "reflections": lambda t: torch.linalg.householder_product(t.T.tanh(), t[:, 0].tanh()),
+    "normal of several": lambda t: torch.distributions.MultivariateNormal(t[0], t.T @ t + torch.eye(3)).log_prob(t),
+    "windows of a tensor": lambda t: t.unfold(1, 2, 1) * 2 + t.repeat(1, 2).unfold(-1, 3, 3).sum((-1, -2), keepdim=True),
+    "medians": lambda t: t.median(1).values + t.median() + t.kthvalue(2, dim=1).values + torch.quantile(t, 0.3, dim=1) + torch.quantile(t, 0.6),
+    "maxima by index": lambda t: torch.zeros(2, 2).scatter_reduce(1, torch.tensor([[0, 1, 0], [1, 1, 1]]), t, "amax", include_self=False)
+    + torch.ones(2, 2).scatter_reduce(1, torch.tensor([[0, 1, 0], [1, 1, 1]]), t, "amin") + torch.ones(2, 2).scatter_reduce(1, torch.tensor([[0, 1, 0], [1, 1, 1]]), t, "prod"),
+    "sums by rows": lambda t: torch.zeros(4, 3).scatter_add(0, torch.tensor([2, 2])[:, None].expand(-1, 3), t) * torch.arange(12.0).view(4, 3),
+    "bags": lambda t: F.embedding_bag(torch.tensor([0, 1, 1, 0, 1]), t, torch.tensor([0, 2, 2]), mode="mean")
+    + F.embedding_bag(torch.tensor([0, 1, 1, 0, 1]), t, torch.tensor([0, 2, 4]), mode="sum", per_sample_weights=t.flatten()[:5])
+    + F.embedding_bag(torch.tensor([0, 1, 1, 0, 1]), t, torch.tensor([0, 1, 3]), mode="max") + F.embedding_bag(torch.tensor([[0, 1], [1, 1], [0, 0]]), t, mode="mean", padding_idx=0),
+    "bicubic": lambda t: F.interpolate(t[None, None], size=(5, 4), mode="bicubic", align_corners=True)[0, 0] + F.interpolate(t[None, None], size=(5, 4), mode="bicubic")[0, 0],
+    "smoothed": lambda t: F.interpolate(t.repeat(3, 3)[None, None], size=(4, 5), mode="bilinear", antialias=True)[0, 0]
+    + F.interpolate(t.repeat(3, 3)[None, None], size=(4, 5), mode="bicubic", antialias=True)[0, 0],
+    "uneven maxima": lambda t: F.adaptive_max_pool2d(t.repeat(2, 2)[None, None], (3, 4))[0, 0] + F.max_pool2d(t.repeat(2, 2)[None], 2)[0].sum(),
+    "uneven transposed": lambda t: F.conv_transpose2d(t.view(1, 2, 1, 3), torch.arange(16.0).view(2, 2, 2, 2) / 5, stride=(1, 2), padding=(1, 0), dilation=(2, 1))[0, 0]
+    + F.conv_transpose3d(t.view(1, 2, 1, 1, 3), torch.arange(16.0).view(2, 1, 2, 2, 2) / 5, stride=(1, 1, 2), output_padding=(0, 0, 1)).sum()
+    + F.conv_transpose1d(t.view(1, 2, 3), torch.arange(8.0).view(2, 2, 2) / 5, stride=2, groups=2).sum(),
+    "without a batch": lambda t: F.conv1d(t, torch.arange(8.0).view(2, 2, 2)) + F.avg_pool1d(t, 2, 1) + F.adaptive_avg_pool1d(t, 2),
+    "x[:, columns] = values": lambda t: t.index_put((None, torch.tensor([2, 0])), t[:, 1:] * 3) * t + t.index_fill(1, torch.tensor([1]), 2.0) * t,
+    "x[mask] = row": lambda t: t.index_put((torch.tensor([True, False]),), t[1] * 2) * t + t.index_put((None, torch.tensor([True, False, True])), torch.tensor(3.0)) * t,
+    "ops that torch composes": lambda t: t.fliplr() * t + torch.inner(t, t).sum() + torch.aminmax(t)[0] + t.float_power(2).float() + torch.special.ndtr(t) + torch.vander(t[0])[:2],
+    "inverse of erf": lambda t: torch.erfinv(t / 3) + torch.acosh(t.abs() + 1.5) + torch.fmax(t, t.flip(1)) + torch.copysign(t, t.flip(1)),
+    "other triplets": lambda t: F.triplet_margin_loss(t, t.flip(1), t * 2 + 1, p=1.0, swap=True) + F.poisson_nll_loss(t, t.detach().abs() * 3, full=True),
+    "sums of infinities": lambda t: torch.logaddexp(torch.where(t > 1, -torch.inf, t), torch.where(t > 0.6, -torch.inf, t.flip(0))).exp(),
     "lists": lambda t: sum(torch._foreach_mul([t, t + 1], 2.0)) + torch._foreach_add([t], [t], alpha=3)[0],
 }
 
