@@ -5,6 +5,14 @@ import torch.nn.functional as F
 import windrow as wr
 
 x = torch.tensor([[0.5, -1.5, 2.0], [1.25, 0.75, -0.25]])
+
+
+def put(t, where, values):
+    y = t.clone()
+    y[where] = values
+    return y
+
+
 OPS = {
     "log2": lambda t: torch.log2(t.abs() + 1),
     "log10": lambda t: torch.log10(t.abs() + 1),
@@ -118,7 +126,7 @@ OPS = {
     "Cholesky": lambda t: torch.linalg.cholesky(t.T @ t + torch.eye(3)) + torch.cholesky_solve(t.T[:, :1], torch.linalg.cholesky(t.T @ t + torch.eye(3))),
     "triangles": lambda t: torch.linalg.solve_triangular(t[:, :2], t, upper=False)
     + torch.linalg.solve_triangular(t[:, :2], t, upper=True, unitriangular=True),
-    "exponential of a matrix": lambda t: torch.matrix_exp(t.T @ t),
+    "exponential of a matrix": lambda t: torch.matrix_exp(t.T @ t / 9),
     "reflections": lambda t: torch.linalg.householder_product(t.T.tanh(), t[:, 0].tanh()),
     "normal of several": lambda t: torch.distributions.MultivariateNormal(t[0], t.T @ t + torch.eye(3)).log_prob(t),
     "windows of a tensor": lambda t: t.unfold(1, 2, 1) * 2 + t.repeat(1, 2).unfold(-1, 3, 3).sum((-1, -2), keepdim=True),
@@ -137,9 +145,10 @@ OPS = {
     + F.conv_transpose3d(t.view(1, 2, 1, 1, 3), torch.arange(16.0).view(2, 1, 2, 2, 2) / 5, stride=(1, 1, 2), output_padding=(0, 0, 1)).sum()
     + F.conv_transpose1d(t.view(1, 2, 3), torch.arange(8.0).view(2, 2, 2) / 5, stride=2, groups=2).sum(),
     "without a batch": lambda t: F.conv1d(t, torch.arange(8.0).view(2, 2, 2)) + F.avg_pool1d(t, 2, 1) + F.adaptive_avg_pool1d(t, 2),
-    "x[:, columns] = values": lambda t: t.index_put((None, torch.tensor([2, 0])), t[:, 1:] * 3) * t + t.index_fill(1, torch.tensor([1]), 2.0) * t,
-    "x[mask] = row": lambda t: t.index_put((torch.tensor([True, False]),), t[1] * 2) * t + t.index_put((None, torch.tensor([True, False, True])), torch.tensor(3.0)) * t,
-    "ops that torch composes": lambda t: t.fliplr() * t + torch.inner(t, t).sum() + torch.aminmax(t)[0] + t.float_power(2).float() + torch.special.ndtr(t) + torch.vander(t[0])[:2],
+    "x[:, columns] = values": lambda t: put(t, (slice(None), torch.tensor([2, 0])), t[:, 1:] * 3) * t + put(t, (slice(None), torch.tensor([1])), 2.0) * t,
+    "x[mask] = row": lambda t: put(t, torch.tensor([True, False]), t[1] * 2) * t + put(t, (slice(None), torch.tensor([True, False, True])), 3.0) * t,
+    "x[:, :, index] = values": lambda t: put(t.view(1, 2, 3), (slice(None), slice(None), torch.tensor([[0], [2]])), t[0, :2, None] * 2)[0] * t,
+    "ops that torch composes": lambda t: t.fliplr() * t + torch.inner(t, t).sum() + torch.aminmax(t)[0] + t.float_power(2).float() + torch.special.ndtr(t),
     "inverse of erf": lambda t: torch.erfinv(t / 3) + torch.acosh(t.abs() + 1.5) + torch.fmax(t, t.flip(1)) + torch.copysign(t, t.flip(1)),
     "other triplets": lambda t: F.triplet_margin_loss(t, t.flip(1), t * 2 + 1, p=1.0, swap=True) + F.poisson_nll_loss(t, t.detach().abs() * 3, full=True),
     "sums of infinities": lambda t: torch.logaddexp(torch.where(t > 1, -torch.inf, t), torch.where(t > 0.6, -torch.inf, t.flip(0))).exp(),
