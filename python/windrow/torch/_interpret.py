@@ -245,7 +245,7 @@ class Interpreter:
         """What torch makes of an op that is not in the table, if that is."""
         found = None if self.within > 3 else decomposition(target, node.args, {k: v for k, v in node.kwargs.items() if k != "out"})
         if found is None:
-            raise Error("is not supported yet; docs/python.md has the list of what is")
+            raise Error("is not supported yet: compute it outside of the function, or of other ops (docs/python.md has the list)")
         graph_module, operands = found
         operands, outer, self.within = iter(operands), (self.node, self.name), self.within + 1
         try:
@@ -261,7 +261,7 @@ class Interpreter:
                 else:
                     self.values[inner] = self.call(inner)
         except Error:
-            raise Error("is not supported yet; docs/python.md has the list of what is") from None
+            raise Error("is not supported yet: compute it outside of the function, or of other ops (docs/python.md has the list)") from None
         finally:
             (self.node, self.name), self.within = outer, self.within - 1
 

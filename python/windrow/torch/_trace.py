@@ -363,7 +363,7 @@ def trace(fn, args):
         except (fake_tensor.DynamicOutputShapeException, fake_tensor.DataDependentOutputException, fake_tensor.UnsupportedOperatorException) as error:
             file, line = _line_of(error)
             raise Error(f"{os.path.basename(file)}:{line}: {error.args[0] if error.args else error}: what it gives depends on values, which are "
-                        "not known while the step is traced") from None
+                        "not known while the step is traced: compute it outside of the function, or of other ops") from None
         except RuntimeError as error:
             file, line = _line_of(error)
             if not _raised_in(error).startswith(_TORCH):
