@@ -11,6 +11,7 @@ import torch
 from windrow import Error
 
 NUMBERS = (int, float, bool, str, type(None))
+MOST_ITEMS = 1000  # of a container that is looked through: longer ones are memories of experience and the like
 _SKIPPED = (type, types.ModuleType, types.BuiltinFunctionType, torch.Tensor, torch.optim.Optimizer, torch.dtype, torch.device, *NUMBERS)
 
 
@@ -55,6 +56,7 @@ class Surroundings:
         for what in self.objects:
             self._bind_attributes(what)
         self.held = self.values()
+        self._seen = None  # it would keep alive what is replaced
 
     # ---- looking round
     def _visit(self, what, left):
@@ -64,6 +66,8 @@ class Surroundings:
             if id(what) in self._seen or isinstance(what, _SKIPPED):
                 continue
             self._seen[id(what)] = what
+            if isinstance(what, (list, tuple, set, dict)) and len(what) > MOST_ITEMS:
+                continue
             if isinstance(what, torch.nn.Module):
                 self._visit_modules(what, left)
             elif isinstance(what, types.MethodType):
@@ -179,7 +183,7 @@ class Surroundings:
         objects = []
         for what in self.objects:
             mapping = what if isinstance(what, dict) else vars(what)
-            objects.append((what, mapping, dict(mapping), {k: copied(v) for k, v in mapping.items() if type(v) in (list, dict) and len(v) < 1000}))
+            objects.append((what, mapping, dict(mapping), {k: copied(v) for k, v in mapping.items() if type(v) in (list, dict) and len(v) <= MOST_ITEMS}))
         return self.values(), objects, [(what, list(what)) for what in self.lists]
 
     def restore(self, snapshot):
