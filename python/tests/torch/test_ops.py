@@ -32,6 +32,7 @@ OPS = {
     "pad": lambda t: F.pad(t, (1, 2), value=3.0),
     "roll": lambda t: torch.roll(t, 1, 1) * t,
     "cosine": lambda t: F.cosine_similarity(t, t.flip(1)),
+    "cosine of all pairs": lambda t: F.cosine_similarity(t[:, None], t, dim=-1),
     "einsum": lambda t: torch.einsum("ij,kj->ik", t, t),
     "index_add": lambda t: torch.zeros(3, 3).index_add(0, torch.tensor([2, 0]), t),
     "scatter_add": lambda t: torch.zeros(2, 4).scatter_add(1, torch.tensor([[3, 0, 3], [1, 1, 2]]), t),

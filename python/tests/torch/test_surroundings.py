@@ -1,4 +1,5 @@
 """What Python keeps round a compiled function: names, numbers and attributes that change are noticed or refused, never baked in."""
+import collections
 import copy
 import types
 
@@ -178,6 +179,16 @@ def test_what_is_left_in_attributes_does_no_harm(check):
         torch.testing.assert_close(f(x * i), twin(x * i).detach())
     assert f.plans == 1
     assert not any(isinstance(t, torch._subclasses.FakeTensor) for t in [*module.log, module.seen, getattr(module, "mean", None)])
+
+
+def test_constants_made_inside_are_not_taken_for_tensors_that_were_there():
+    old = collections.deque(torch.zeros(()).add_(1) for _ in range(20000))
+
+    def f(x):
+        old.clear()  # their places are free for the constants
+        return x * sum(torch.tensor(float(i)) for i in range(50))
+
+    agrees(wr.torch.compile(f, check=False), f, x)
 
 
 # ---- memory that is shared, and memory that is not -------------------------------------------------------------------

@@ -167,18 +167,18 @@ class Entry:
         attributes = around.snapshot()
         own = [t for m in self.owner.modules for t in (*m.parameters(False), *m.buffers(False))]
         kept = {id(t): (t, t.detach().clone()) for t in own + [t.grad for t in own if t.grad is not None]}
-        versions = {id(t): t._version for t in gc.get_objects() if issubclass(type(t), torch.Tensor) and not t.is_inference()}
+        versions = {id(t): (t, t._version) for t in gc.get_objects() if issubclass(type(t), torch.Tensor) and not t.is_inference()}
         try:
             capture = trace(fn, tensors)
         finally:
             numbers, left_behind = around.restore(attributes)
             with torch.no_grad():
                 for tensor, value in kept.values():
-                    if tensor._version != versions.get(id(tensor)):
+                    if tensor._version != versions.get(id(tensor), (None, None))[1]:
                         tensor.detach().copy_(value)
         refuse_counters(numbers)
         for tensor in _constants(capture.graph_module):
-            if id(tensor) not in kept and versions.get(id(tensor), tensor._version) != tensor._version:
+            if id(tensor) not in kept and versions.get(id(tensor), (tensor, tensor._version))[1] != tensor._version:
                 raise Error(f"a tensor of shape {tuple(tensor.shape)} was written to while the function was traced and cannot be put back: "
                             "write to tensor.data, or make it a parameter or buffer of a module that the function can see")
         return capture, left_behind

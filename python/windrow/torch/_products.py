@@ -90,7 +90,9 @@ def _named_labels(spec, operands):
 
 @op("cosine_similarity")
 def cosine_similarity(interpreter, a, b, dim=1, eps=1e-8):
-    axis = axis_of(dim, max(a.ndim, b.ndim))
+    rank = max(a.ndim, b.ndim)
+    axis = axis_of(dim, rank)
+    a, b = (wr.reshape(t, (1,) * (rank - t.ndim) + tuple(t.shape)) if t.ndim < rank else t for t in (a, b))
     a, b = (t / wr.maximum(root(wr.sum(wr.square(t), axis, True)), eps) for t in (a, b))
     return wr.sum(a * b, axis)
 
