@@ -408,7 +408,7 @@ def roll(interpreter, x, shifts, dims=()):
         return wr.reshape(roll(interpreter, wr.reshape(x, (-1,)), shifts, [0]), tuple(x.shape))
     for s, d in zip(pair(shifts, 1), pair(dims, 1)):
         axis = axis_of(d, x.ndim)
-        n = x.shape[axis]
+        n = max(x.shape[axis], 1)
         x = wr.concat([wr.slice(x, axis, n - s % n, n), wr.slice(x, axis, 0, n - s % n)], axis) if s % n else x
     return x
 

@@ -122,7 +122,7 @@ class Interpreter:
                     self.values[node] = self.call(node)
             except Error as error:
                 raise self.located(error, node, file, line) from None
-            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
                 found = Error(f"called in a way that is not supported ({type(error).__name__}: {error})")
                 raise self.located(found, node, file, line) from error
             finally:

@@ -134,15 +134,18 @@ def adaptive_max_pool(interpreter, x, size):
 
 # ---- other sizes -----------------------------------------------------------------------------------------------------
 @op("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
-def upsample_nearest(interpreter, x, *args, **kwargs):
+def upsample_nearest(interpreter, x, size=None, scales=None, *rest, **kwargs):
+    """A given factor counts, not the ratio of the sizes, which is rounded; but torch takes no notice of it for sizes as they were, or doubled."""
+    scales = kwargs.get("scale_factors", scales)
     for axis, new in enumerate(interpreter.result_shape[2:], 2):
         old = x.shape[axis]
-        if new % old == 0:
+        factor = scales[axis - 2] if isinstance(scales, (list, tuple)) and scales[axis - 2] else new / old
+        if new in (old, 2 * old) or (new % old == 0 and factor == new / old):
             shape = tuple(x.shape)
             x = wr.broadcast_to(wr.expand_dims(x, axis + 1), shape[:axis + 1] + (new // old,) + shape[axis + 1:])
             x = wr.reshape(x, shape[:axis] + (new,) + shape[axis + 1:])
         else:
-            x = wr.gather(x, wr.Tensor(wr.array([min(int(i * (old / new)), old - 1) for i in range(new)], "i32")), axis)
+            x = wr.gather(x, wr.Tensor(wr.array([min(int(i * (1 / factor)), old - 1) for i in range(new)], "i32")), axis)
     return x
 
 
