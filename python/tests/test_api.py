@@ -87,3 +87,45 @@ def test_sparse_adam_leaves_what_was_not_looked_up():
     train(np.array([1, 3]))
     changed = (table.numpy() != 1).any(1)
     assert changed.tolist() == [False, True, False, True, False]
+
+
+# ---- names and functions of other libraries --------------------------------------------------------------------------
+def test_functions_of_numpy_are_ops():
+    x = np.arange(6, dtype="f4").reshape(2, 3)
+    step = wr.compile(lambda t: (np.sum(t), np.mean(t, axis=0), np.amax(t, axis=1, keepdims=True), np.concatenate([t, t]), np.where(t > 2, t, -t)))
+    want = (np.sum(x), np.mean(x, axis=0), np.amax(x, axis=1, keepdims=True), np.concatenate([x, x]), np.where(x > 2, x, -x))
+    for got, expected in zip(step(x), want):
+        np.testing.assert_allclose(np.asarray(got), expected)
+    assert wr.compile(lambda t: t * np.shape(t)[0])(x).shape == (2, 3)
+
+
+@pytest.mark.parametrize("fn, message", [
+    (lambda t: np.linalg.norm(t), "numpy.linalg.norm of a Tensor"),
+    (lambda t: np.median(t), "numpy.median of a Tensor"),
+    (lambda t: np.sum(t, dtype="f8"), "numpy.sum of a Tensor"),
+], ids=["linalg", "median", "an option"])
+def test_other_functions_of_numpy_are_refused_by_name(fn, message):
+    with pytest.raises(TypeError, match=message):
+        wr.compile(fn)(np.ones((2, 3), "f4"))
+
+
+@pytest.mark.parametrize("fn, message", [
+    (lambda t: t.view(-1), "here it is reshape"),
+    (lambda t: t.unsqueeze(0), "here it is expand_dims"),
+    (lambda t: t.softmax(-1), r"here it is windrow.softmax\(x, ...\)"),
+    (lambda t: t.backward(), "here it is windrow.grad"),
+    (lambda t: wr.nn.Droput(0.1), "is Dropout meant"),
+    (lambda t: wr.softmx(t), "is softmax meant"),
+])
+def test_names_of_other_libraries_are_told(fn, message):
+    with pytest.raises(AttributeError, match=message):
+        wr.compile(fn)(np.ones((2, 3), "f4"))
+
+
+def test_fit_and_save_say_what_they_want(tmp_path):
+    with pytest.raises(wr.Error, match="fit: the step is a int"):
+        wr.fit(3, [1])
+    with pytest.raises(wr.Error, match="epochs must be at least 1"):
+        wr.fit(wr.compile(lambda x: x), [np.ones(2, "f4")], epochs=0)
+    with pytest.raises(wr.Error, match="model is a str"):
+        wr.save(tmp_path / "a.safetensors", model="a")

@@ -40,4 +40,9 @@ def __getattr__(name):
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module 'windrow' has no attribute '{name}'")
+    close = []
+    if not name.startswith("_"):
+        import difflib
+
+        close = difflib.get_close_matches(name, [n for n in globals() if not n.startswith("_")], 1, 0.75)
+    raise AttributeError(f"module 'windrow' has no attribute '{name}'" + (f"; is {close[0]} meant?" if close else ""))

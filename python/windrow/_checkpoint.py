@@ -8,6 +8,8 @@ def _collect(groups):
     for group, what in groups.items():
         if isinstance(what, _core.State):
             states[group] = what
+        elif not (hasattr(what, "states") or hasattr(what, "named_states") or isinstance(what, (list, tuple, dict))):
+            raise _core.Error(f"checkpoint: {group} is a {type(what).__name__}; nets, optimisers, States, and lists and dicts of them are wanted")
         else:
             for name, state in named_states(what).items():
                 states[f"{group}.{name}"] = state

@@ -56,6 +56,10 @@ def fit(step, batches, *, epochs=1, progress=True, every=0.1, out=None):
     `batches` is anything that can be iterated once an epoch: a Loader, a list, a function that gives an iterator.
     Progress goes to `out` (stderr) where that is a terminal. Ctrl-C ends the loop between two steps.
     """
+    if not callable(step):
+        raise _core.Error(f"fit: the step is a {type(step).__name__}; a function that windrow.compile has made is wanted")
+    if epochs < 1:
+        raise _core.Error(f"fit: epochs must be at least 1, is {epochs}")
     stream = sys.stderr if out is None else out
     shown = progress and (out is not None or stream.isatty())
     means = []

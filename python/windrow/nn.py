@@ -201,4 +201,10 @@ def __getattr__(name):
     """Says what a layer of another library's name is called here."""
     known = {n.lower(): n for n in globals() if n[0].isupper()} | _ELSEWHERE
     found = known.get(name.lower()) or known.get(name.lower().removesuffix("1d").removesuffix("2d"))
+    if not found and not name.startswith("_"):
+        import difflib  # here, as it is seldom needed
+
+        close = difflib.get_close_matches(name.lower(), known, 1, 0.75)
+        found = known[close[0]] if close else None
+        raise AttributeError(f"module 'windrow.nn' has no attribute '{name}'" + (f"; is {found} meant?" if found else ""))
     raise AttributeError(f"module 'windrow.nn' has no attribute '{name}'" + (f"; here it is {found}" if found else ""))

@@ -5,6 +5,14 @@ import torch.nn.functional as F
 import windrow as wr
 
 x = torch.tensor([[0.5, -1.5, 2.0], [1.25, 0.75, -0.25]])
+
+
+def put(t, where, values):
+    y = t.clone()
+    y[where] = values
+    return y
+
+
 OPS = {
     "log2": lambda t: torch.log2(t.abs() + 1),
     "log10": lambda t: torch.log10(t.abs() + 1),
@@ -24,6 +32,7 @@ OPS = {
     "pad": lambda t: F.pad(t, (1, 2), value=3.0),
     "roll": lambda t: torch.roll(t, 1, 1) * t,
     "cosine": lambda t: F.cosine_similarity(t, t.flip(1)),
+    "cosine of all pairs": lambda t: F.cosine_similarity(t[:, None], t, dim=-1),
     "einsum": lambda t: torch.einsum("ij,kj->ik", t, t),
     "index_add": lambda t: torch.zeros(3, 3).index_add(0, torch.tensor([2, 0]), t),
     "scatter_add": lambda t: torch.zeros(2, 4).scatter_add(1, torch.tensor([[3, 0, 3], [1, 1, 2]]), t),
@@ -77,6 +86,8 @@ OPS = {
     "reflect": lambda t: F.pad(t[None], (2, 1), mode="reflect") * 2 + F.pad(t[None], (1, 2), mode="circular") + F.pad(t[None], (3, 0), mode="replicate"),
     "pixel_unshuffle": lambda t: F.pixel_unshuffle(t[None, None, :, :2], 2),
     "grouped heads": lambda t: F.scaled_dot_product_attention(t.view(1, 2, 1, 3).repeat(1, 2, 2, 1), t.view(1, 2, 1, 3), t.view(1, 2, 1, 3), enable_gqa=True),
+    "heads without a batch": lambda t: F.scaled_dot_product_attention(t.view(2, 1, 3).repeat(1, 2, 1), t.view(2, 1, 3).repeat(1, 4, 1) * torch.arange(4.0).view(4, 1),
+                                                                       t.view(2, 1, 3).repeat(1, 4, 1) * torch.arange(4.0).view(4, 1), is_causal=True, enable_gqa=True),
     "angles": lambda t: torch.atan(t * 3) + torch.asin(t / 3) * torch.acos(t / 3) + torch.atan2(t, t.flip(1)) + torch.atan2(t, torch.tensor(-2.0)),
     "gamma": lambda t: torch.lgamma(t + 3) + torch.lgamma(t - 0.3) + torch.digamma(t + 2.2) + torch.digamma(t * 2.3),
     "polygamma": lambda t: torch.polygamma(1, t + 2.5) + torch.polygamma(0, t + 3),
@@ -97,6 +108,7 @@ OPS = {
     "uneven groups": lambda t: F.conv2d(t.repeat(2, 2).view(1, 2, 2, 6), torch.arange(8.0).view(2, 1, 2, 2), stride=(1, 2), padding=(1, 0), groups=2)[0, 0],
     "transposed groups": lambda t: F.conv_transpose2d(t.view(1, 2, 1, 3), torch.arange(16.0).view(2, 2, 2, 2) / 5, stride=2, groups=2)[0, 0],
     "adaptive means": lambda t: F.adaptive_avg_pool2d(t.repeat(2, 2)[None, None], (3, 4))[0, 0],
+    "nearest by a factor": lambda t: F.interpolate(t.repeat(2, 2)[None, None], scale_factor=0.6)[0, 0] + F.interpolate(t[None, None], scale_factor=1.4)[0, 0].sum(),
     "nearest by a fraction": lambda t: F.interpolate(t[None, None], size=(3, 5))[0, 0],
     "negative padding": lambda t: F.pad(t, (1, -2, -1, 0)),
     "dots in einsum": lambda t: torch.einsum("...i,...j->...ij", t, t).sum(0) + torch.einsum("...i,i->...", t[:, None], t[0]).sum(),
@@ -113,6 +125,37 @@ OPS = {
     + F.binary_cross_entropy_with_logits(t * 20, torch.tensor([[0.0, 0, 1], [1, 0.5, 1]]), pos_weight=torch.tensor([1.0, 2, 3]), reduction="none"),
     "one row's cross entropy": lambda t: F.cross_entropy(t[0], torch.tensor(1)) + F.cross_entropy(t[1], torch.tensor(2), reduction="none"),
     "meshgrid xy": lambda t: sum(torch.meshgrid(t[0], t[1, :2], indexing="xy")),
+    "inverses": lambda t: torch.linalg.inv(t @ t.T + torch.eye(2)) + torch.linalg.solve(t[:, :2], t[:, 1:]) + torch.det(t[:, 1:]) + torch.slogdet(t[:, :2])[1],
+    "batches of matrices": lambda t: torch.linalg.inv(t[:, :2] * torch.tensor([1.0, -2.0]).view(2, 1, 1)) + torch.linalg.solve(t[:, :2], t[:, 0])[:, None],
+    "Cholesky": lambda t: torch.linalg.cholesky(t.T @ t + torch.eye(3)) + torch.cholesky_solve(t.T[:, :1], torch.linalg.cholesky(t.T @ t + torch.eye(3))),
+    "triangles": lambda t: torch.linalg.solve_triangular(t[:, :2], t, upper=False)
+    + torch.linalg.solve_triangular(t[:, :2], t, upper=True, unitriangular=True),
+    "exponential of a matrix": lambda t: torch.matrix_exp(t.T @ t / 9),
+    "reflections": lambda t: torch.linalg.householder_product(t.T.tanh(), t[:, 0].tanh()),
+    "normal of several": lambda t: torch.distributions.MultivariateNormal(t[0], t.T @ t + torch.eye(3)).log_prob(t),
+    "windows of a tensor": lambda t: t.unfold(1, 2, 1) * 2 + t.repeat(1, 2).unfold(-1, 3, 3).sum((-1, -2), keepdim=True),
+    "medians": lambda t: t.median(1).values + t.median() + t.kthvalue(2, dim=1).values + torch.quantile(t, 0.3, dim=1) + torch.quantile(t, 0.6),
+    "maxima by index": lambda t: torch.zeros(2, 2).scatter_reduce(1, torch.tensor([[0, 1, 0], [1, 1, 1]]), t, "amax", include_self=False)
+    + torch.ones(2, 2).scatter_reduce(1, torch.tensor([[0, 1, 0], [1, 1, 1]]), t, "amin") + torch.ones(2, 2).scatter_reduce(1, torch.tensor([[0, 1, 0], [1, 1, 1]]), t, "prod"),
+    "sums by rows": lambda t: torch.zeros(4, 3).scatter_add(0, torch.tensor([2, 2])[:, None].expand(-1, 3), t) * torch.arange(12.0).view(4, 3),
+    "bags": lambda t: F.embedding_bag(torch.tensor([0, 1, 1, 0, 1]), t, torch.tensor([0, 2, 2]), mode="mean")
+    + F.embedding_bag(torch.tensor([0, 1, 1, 0, 1]), t, torch.tensor([0, 2, 4]), mode="sum", per_sample_weights=t.flatten()[:5])
+    + F.embedding_bag(torch.tensor([0, 1, 1, 0, 1]), t, torch.tensor([0, 1, 3]), mode="max") + F.embedding_bag(torch.tensor([[0, 1], [1, 1], [0, 0]]), t, mode="mean", padding_idx=0),
+    "bicubic": lambda t: F.interpolate(t[None, None], size=(5, 4), mode="bicubic", align_corners=True)[0, 0] + F.interpolate(t[None, None], size=(5, 4), mode="bicubic")[0, 0],
+    "smoothed": lambda t: F.interpolate(t.repeat(3, 3)[None, None], size=(4, 5), mode="bilinear", antialias=True)[0, 0]
+    + F.interpolate(t.repeat(3, 3)[None, None], size=(4, 5), mode="bicubic", antialias=True)[0, 0],
+    "uneven maxima": lambda t: F.adaptive_max_pool2d(t.repeat(2, 2)[None, None], (3, 4))[0, 0] + F.max_pool2d(t.repeat(2, 2)[None], 2)[0].sum(),
+    "uneven transposed": lambda t: F.conv_transpose2d(t.view(1, 2, 1, 3), torch.arange(16.0).view(2, 2, 2, 2) / 5, stride=(1, 2), padding=(1, 0), dilation=(2, 1))[0, 0]
+    + F.conv_transpose3d(t.view(1, 2, 1, 1, 3), torch.arange(16.0).view(2, 1, 2, 2, 2) / 5, stride=(1, 1, 2), output_padding=(0, 0, 1)).sum()
+    + F.conv_transpose1d(t.view(1, 2, 3), torch.arange(8.0).view(2, 2, 2) / 5, stride=2, groups=2).sum(),
+    "without a batch": lambda t: F.conv1d(t, torch.arange(8.0).view(2, 2, 2)) + F.avg_pool1d(t, 2, 1) + F.adaptive_avg_pool1d(t, 2),
+    "x[:, columns] = values": lambda t: put(t, (slice(None), torch.tensor([2, 0])), t[:, 1:] * 3) * t + put(t, (slice(None), torch.tensor([1])), 2.0) * t,
+    "x[mask] = row": lambda t: put(t, torch.tensor([True, False]), t[1] * 2) * t + put(t, (slice(None), torch.tensor([True, False, True])), 3.0) * t,
+    "x[:, :, index] = values": lambda t: put(t.view(1, 2, 3), (slice(None), slice(None), torch.tensor([[0], [2]])), t[0, :2, None] * 2)[0] * t,
+    "ops that torch composes": lambda t: t.fliplr() * t + torch.inner(t, t).sum() + torch.aminmax(t)[0] + t.float_power(2).float() + torch.special.ndtr(t),
+    "inverse of erf": lambda t: torch.erfinv(t / 3) + torch.acosh(t.abs() + 1.5) + torch.fmax(t, t.flip(1)) + torch.copysign(t, t.flip(1)),
+    "other triplets": lambda t: F.triplet_margin_loss(t, t.flip(1), t * 2 + 1, p=1.0, swap=True) + F.poisson_nll_loss(t, t.detach().abs() * 3, full=True),
+    "sums of infinities": lambda t: torch.logaddexp(torch.where(t > 1, -torch.inf, t), torch.where(t > 0.6, -torch.inf, t.flip(0))).exp(),
     "lists": lambda t: sum(torch._foreach_mul([t, t + 1], 2.0)) + torch._foreach_add([t], [t], alpha=3)[0],
 }
 

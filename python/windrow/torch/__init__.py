@@ -17,9 +17,7 @@ Parameters, buffers and moments stay torch's: both see the same memory. Learning
 read at every call. The first call of each shape is checked against torch itself.
 """
 import gc
-import inspect
 import threading
-import types
 import warnings
 
 import torch
@@ -33,6 +31,7 @@ from ._interpret import Interpreter
 from ._memory import Memory, Slots
 from ._modules import from_module, to_module
 from ._ops import TABLE
+from ._surroundings import MISSING, Surroundings, put, refuse_counters
 from ._trace import trace
 from ._views import SEVERAL, VIEWS
 
@@ -51,8 +50,9 @@ def supported_ops():
 def compile(fn=None, *, check=True, modules=None, threads=0, lanes=0, name=None, profile=False):  # noqa: A001
     """Compiles a function of torch tensors: a model, a policy, or a whole update with backward() and optimizer steps.
 
-    check    the first call of each shape is compared with torch, on the same inputs and copies of all that it changes
-    modules  those whose training flags and parameters are watched; by default all that the function can see
+    check    the first call of each shape, and one more, is compared with torch, on the same inputs and copies of all that it changes
+    modules  those whose training flags, parameters and numbers are watched; by default all that the function can see, and all modules, tensors,
+             optimizers and numbers behind the names that it reads
     threads, lanes, name, profile   as for windrow.compile
 
     Tensors among the arguments, also in lists, tuples and dicts, are arguments of the plan; everything else (numbers, strings,
@@ -64,8 +64,7 @@ def compile(fn=None, *, check=True, modules=None, threads=0, lanes=0, name=None,
         raise Error("torch.compile: takes a function or a module")
     options = {"threads": threads, "lanes": lanes, "profile": profile}
     options["name"] = name or getattr(fn, "__name__", type(fn).__name__)
-    found = _modules(fn) if modules is None else [m for given in modules for m in given.modules()]
-    return Compiled(fn, found, check, options)
+    return Compiled(fn, modules, check, options)
 
 
 def compile_step(model, loss_fn, optimizer, **options):
@@ -82,42 +81,12 @@ def compile_step(model, loss_fn, optimizer, **options):
     return compile(step, **options)
 
 
-def _modules(fn, depth=2):
-    """Modules that a function can see: their training flags are part of the plan."""
-    found, seen, stack = [], set(), [(fn, depth)]
-    while stack:
-        what, left = stack.pop()
-        if id(what) in seen:
-            continue
-        seen.add(id(what))
-        if isinstance(what, torch.nn.Module):
-            found.extend(m for m in what.modules() if not any(m is f for f in found))
-        elif isinstance(what, types.MethodType):
-            stack += [(what.__func__, left), (what.__self__, left)]
-        elif isinstance(what, types.FunctionType):
-            closure = inspect.getclosurevars(what)
-            stack += [(v, left) for v in (*closure.nonlocals.values(), *closure.globals.values(), *(what.__defaults__ or ()))
-                      if not isinstance(v, types.ModuleType)]
-            stack += [(v, left) for v in getattr(what, "uses", ())]
-        elif isinstance(what, (list, tuple, set)):
-            stack += [(v, left) for v in what]
-        elif isinstance(what, dict):
-            stack += [(v, left) for v in what.values()]
-        elif left and hasattr(what, "__dict__") and not isinstance(what, (type, torch.Tensor, types.ModuleType)):
-            stack += [(v, left - 1) for v in vars(what).values()]
-    return found
-
-
-def _numbers_of(modules):
-    """Plain attributes of modules, which a trace would bake in."""
-    return [{k: v for k, v in vars(m).items() if isinstance(v, (int, float, str)) and k != "training"} for m in modules]
-
-
 class Entry:
     """The plans of one setting of everything that is no tensor."""
 
     def __init__(self, owner, static):
         self.owner, self.static = owner, static
+        self.again = False  # whether the next call is checked as well
         self.slots, self.memories, self.watched, self.pointers, self.expected = Slots(), [], {}, [], []
         self.assumed_none, self.kept = [], []
         self.shapes = {}  # and types that have a plan -> Outcome
@@ -157,40 +126,62 @@ class Entry:
             return leaves
 
         tensors = [args[i] for i in position]
-        before = _numbers_of(self.owner.modules)
-        capture = self.traced(on_tensors, tensors)
+        capture, left_behind = self.traced(on_tensors, tensors)
         left = capture.accumulates()
         if left:  # gradients that stay: they are torch's own from here on
             for p in left:
                 p.grad = torch.zeros_like(p, memory_format=torch.contiguous_format).detach()
-            capture = self.traced(on_tensors, tensors)
-        for module, old, new in zip(self.owner.modules, before, _numbers_of(self.owner.modules)):
-            for key in old.keys() | new.keys():
-                if old.get(key) != new.get(key):
-                    raise Error(f"{type(module).__name__}.{key} changes in the function, from {old.get(key)} to {new.get(key)}: a "
-                                "number of Python's is fixed when the function is compiled. Keep it in a buffer, or pass it as an argument")
+            capture, left_behind = self.traced(on_tensors, tensors)
+        self.refuse_memories(capture, left_behind, on_tensors, tensors)
         capture.outcome = Outcome(capture.graph_module, form)
         return capture
 
+    def refuse_memories(self, capture, left_behind, fn, tensors):
+        """A tensor that is read from an attribute and replaced there, or that a second call would find: a plan would not see the new one."""
+        if not left_behind:
+            return
+        for mapping, key, _, _ in left_behind:
+            self.owner.around.forget(mapping, key)
+        replaced = [(m, k, old) for m, k, old, _ in left_behind if isinstance(old, torch.Tensor)]
+        fresh = [(m, k, torch.zeros(tuple(t.shape), dtype=t.dtype)) for m, k, old, t in left_behind if old is None or old is MISSING]
+        again = capture
+        if fresh and not self.shapes:
+            try:
+                for mapping, key, stand_in in fresh:
+                    put(mapping, key, stand_in)
+                again, _ = self.traced(fn, tensors)
+            finally:
+                for mapping, key, old, _ in left_behind:
+                    put(mapping, key, old)
+        for found, candidates in ((capture, replaced), (again, fresh)):
+            used = {t.data_ptr() for t in _constants(found.graph_module) if t.numel()}
+            for mapping, key, tensor in candidates:
+                if tensor.numel() and tensor.data_ptr() in used:
+                    raise Error(f"{self.owner.__name__}: the tensor in the attribute {key} is read and replaced in the function, which a plan would not see. "
+                                f"Keep it in a buffer and write to it: self.{key}.copy_(new); or pass it as an argument and return it")
+
     def traced(self, fn, tensors):
-        """Traces, and puts back what torch has written meanwhile: it carries out some ops in place (p.mul_(0.9) on a parameter, a
+        """A capture, and what it left in attributes. Puts back what torch has written meanwhile: it carries out some ops in place (p.mul_(0.9) on a parameter, a
         count of batches) although it only traces."""
+        around = self.owner.around
+        attributes = around.snapshot()
         own = [t for m in self.owner.modules for t in (*m.parameters(False), *m.buffers(False))]
         kept = {id(t): (t, t.detach().clone()) for t in own + [t.grad for t in own if t.grad is not None]}
-        versions = {id(t): t._version for t in gc.get_objects() if issubclass(type(t), torch.Tensor) and not t.is_inference()}
+        versions = {id(t): (t, t._version) for t in gc.get_objects() if issubclass(type(t), torch.Tensor) and not t.is_inference()}
         try:
             capture = trace(fn, tensors)
         finally:
+            numbers, left_behind = around.restore(attributes)
             with torch.no_grad():
                 for tensor, value in kept.values():
-                    if tensor._version != versions.get(id(tensor)):
+                    if tensor._version != versions.get(id(tensor), (None, None))[1]:
                         tensor.detach().copy_(value)
-        for node in capture.graph_module.graph.nodes:
-            tensor = getattr(capture.graph_module, node.target) if node.op == "get_attr" else None
-            if tensor is not None and id(tensor) not in kept and versions.get(id(tensor), tensor._version) != tensor._version:
+        refuse_counters(numbers)
+        for tensor in _constants(capture.graph_module):
+            if id(tensor) not in kept and versions.get(id(tensor), (tensor, tensor._version))[1] != tensor._version:
                 raise Error(f"a tensor of shape {tuple(tensor.shape)} was written to while the function was traced and cannot be put back: "
                             "write to tensor.data, or make it a parameter or buffer of a module that the function can see")
-        return capture
+        return capture, left_behind
 
     def prepare(self, args):
         """Captures before the plan is traced: the optimizers' numbers are arguments of it."""
@@ -214,6 +205,12 @@ class Entry:
         self.kept += [(p, g) for p, g in capture.kept.values() if memory.key(g) in memory.tensors]
         self.pending = (snapshot(memory), interpreter.randoms, capture)
         return results
+
+
+def _constants(graph_module):
+    """Tensors that a trace found outside of its arguments."""
+    found = [getattr(graph_module, node.target) for node in graph_module.graph.nodes if node.op == "get_attr"]
+    return [t for t in found if isinstance(t, torch.Tensor)]
 
 
 class Outcome:
@@ -244,8 +241,9 @@ class Outcome:
 class Known:
     """The arguments of the last call, and what is known of such: most calls are like the one before."""
 
-    def __init__(self, entry, modules, args, outcome):
-        self.entry, self.modules, self.outcome = entry, modules, outcome
+    def __init__(self, entry, around, values, args, outcome):
+        self.entry, self.modules, self.outcome, self.around, self.values = entry, around.modules, outcome, around, values
+        modules = self.modules
         self.arguments = [(type(a), getattr(a, "shape", None), getattr(a, "dtype", None)) for a in args]
         self.flags = (torch.is_grad_enabled(), [m.training for m in modules])
 
@@ -256,14 +254,16 @@ class Known:
         for a, (kind, shape, dtype) in zip(args, self.arguments):
             if kind is not torch.Tensor or type(a) is not kind or a.dtype is not dtype or a.shape != shape or a.requires_grad:
                 return False
-        return True
+        return self.around.same(self.around.values(), self.values)
 
 
 class Compiled:
     """What compile() gives: called as the function is."""
 
-    def __init__(self, fn, modules, check, options):
-        self.fn, self.modules, self.check, self.options = fn, modules, check, options
+    def __init__(self, fn, given, check, options, around=None):
+        self.fn, self.given, self.check, self.options = fn, given, check, options
+        self.around = around  # looked for at the first call: names may be defined later than the function
+        self.replaced = 0  # how often an object behind a name was another one
         self.entries = {}
         self.nested = {}  # for arguments in containers or by keyword: the same function of their leaves
         self.args = self.captured = self.last = self.known = None
@@ -282,9 +282,10 @@ class Compiled:
     def call(self, args, keywords):
         """Any call; the one above is for arguments that are as they were the last time."""
         static = tuple([None if isinstance(a, torch.Tensor) else a for a in args])
+        values = self.look_round()
         if keywords or any([isinstance(a, (list, tuple, dict)) for a in static]):
             return self.on_leaves(args, keywords)
-        key = (static, torch.is_grad_enabled(), *[m.training for m in self.modules])
+        key = self.key(static, values)
         try:
             entry = self.entries.get(key)
         except TypeError:
@@ -309,8 +310,36 @@ class Compiled:
                 outcome = entry.shapes.get(shape)  # another thread may have been quicker
                 if outcome is None:
                     return self.first(entry, shape, args, tensors)
-        self.known = Known(entry, self.modules, args, outcome) if all(a is None for a in static) else None
+        if entry.again:
+            return self.run_checked(entry, args, tensors, outcome)
+        self.known = Known(entry, self.around, values, args, outcome) if all(a is None for a in static) else None
         return self.run(entry, tensors, outcome)
+
+    def key(self, static, values):
+        return (static, torch.is_grad_enabled(), self.around.numbers(values), *[m.training for m in self.modules])
+
+    @property
+    def modules(self):
+        return self.around.modules if self.around is not None else []
+
+    def look_round(self):
+        """The values behind the names that the function reads. Where other objects stand there, nothing that was compiled holds any longer."""
+        around = self.around
+        if around is None:
+            self.around = around = Surroundings(self.fn, self.given)
+            return around.held
+        values = around.values()
+        if around.has_changed(values, around.held):
+            self.replaced += 1
+            if self.replaced == MANY_ENTRIES:
+                changed = next(a for a, new, old in zip(around.labels + ["a variable"] * len(values), values, around.held) if new is not old)
+                warnings.warn(f"{self.__name__}: is compiled for the {MANY_ENTRIES}th time, as {changed} is another object than before: pass it as an "
+                              "argument, or copy into the one that is there", stacklevel=4)
+            self.around = around = Surroundings(self.fn, self.given)
+            self.entries.clear()
+            self.nested.clear()
+            return around.held
+        return values
 
     def refuse_gradients(self, entry):
         for p in entry.assumed_none:
@@ -326,7 +355,7 @@ class Compiled:
                 positional, named = tree_unflatten(list(flat), form)
                 return _fn(*positional, **named)
 
-            self.nested[form] = Compiled(fn, self.modules, self.check, self.options)
+            self.nested[form] = Compiled(fn, self.given, self.check, self.options, self.around)
         inner = self.nested[form]
         result = inner(*leaves)
         self.last = inner.last
@@ -365,8 +394,19 @@ class Compiled:
         if entry.pending is not None:  # int32 and int64 share a plan
             (before, randoms, capture), entry.pending = entry.pending, None
             if self.check and not randoms:
-                check_against_eager(self, args, result, before, capture, entry)
+                check_against_eager(self, args, result, before, entry)
+                entry.again = not entry.shapes  # what Python keeps from call to call shows in a second one
+        if not entry.shapes:  # what is watched may have become less
+            self.entries = {k: e for k, e in self.entries.items() if e is not entry} | {self.key(entry.static, self.around.values()): entry}
         entry.shapes[shape] = outcome
+        return result
+
+    def run_checked(self, entry, args, tensors, outcome):
+        entry.again = False
+        with _tracing:
+            before = [pair for memory in entry.memories for pair in snapshot(memory)]
+            result = self.run(entry, tensors, outcome)
+            check_against_eager(self, args, result, before, entry)
         return result
 
     def run(self, entry, tensors, outcome):

@@ -3,6 +3,8 @@ import torch
 
 from windrow import Error
 
+from ._trace import assigned_in_place
+
 
 def snapshot(memory):
     return [(tensor, tensor.detach().clone()) for tensor, _ in memory.tensors.values()]
@@ -65,7 +67,7 @@ def _difference(ours, theirs, skip=None):
     return f"differs by up to {worst:.3g} where values are up to {scale:.3g}"
 
 
-def check_against_eager(compiled, args, result, before, capture, entry):
+def check_against_eager(compiled, args, result, before, entry):
     """Raises if torch, from the same start, comes to something else. What the plan left is left."""
     ours = [(tensor, tensor.detach().clone()) for tensor, _ in before]
     gradients = [(p, p.grad) for m in compiled.modules for p in m.parameters()]
@@ -75,7 +77,8 @@ def check_against_eager(compiled, args, result, before, capture, entry):
                   if name == "momentum_buffer" and type(slot.optimizer).__name__ == "SGD"]
     apart = {t.data_ptr() for _, t in velocities} | {s.counts.data_ptr() for s in entry.slots.all if type(s.optimizer).__name__ == "SGD"}
     try:
-        expected = compiled.fn(*args)
+        with assigned_in_place():
+            expected = compiled.fn(*args)
         names, unclear, wrong = _names(compiled), _unclear(entry), []
         for i, (a, b) in enumerate(zip(_tensors(result), _tensors(expected))):
             problem = _difference(a, b)

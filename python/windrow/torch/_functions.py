@@ -71,6 +71,27 @@ op("asin", "arcsin")(_smooth(lambda x: _angle(x, wr.sqrt((1 - x) * (1 + x))), la
 op("acos", "arccos")(_smooth(lambda x: _angle(wr.sqrt((1 - x) * (1 + x)), x), lambda _, x: -wr.rsqrt((1 - x) * (1 + x))))
 
 
+def _inverse_erf(y):
+    """Winitzki's approximation, then three of Newton's steps."""
+    inside = wr.lt(wr.abs(y), 1)
+    y = wr.where(inside, y, 0.0)
+    log = wr.log((1 - y) * (1 + y))
+    half = 2 / (math.pi * 0.147) + 0.5 * log
+    x = wr.sign(y) * wr.sqrt(wr.maximum(wr.sqrt(wr.square(half) - log / 0.147) - half, 0.0))
+    for _ in range(3):
+        x = x - (wr.erf(x) - y) * (0.5 * math.sqrt(math.pi)) * wr.exp(wr.square(x))
+    return x
+
+
+@op("erfinv", "special_erfinv")
+def erfinv(interpreter, y):
+    (y,) = promoted(interpreter, y)
+    x = _inverse_erf(as_type(wr.stop_gradient(y), "f64"))
+    edge = wr.where(wr.eq(wr.abs(y), 1), y * math.inf, wr.full((), math.nan, y.dtype))
+    value = wr.where(wr.lt(wr.abs(y), 1), as_type(x, y.dtype), wr.stop_gradient(edge))
+    return wr.custom_gradient(value, [y], lambda arguments, x, g: [g * (0.5 * math.sqrt(math.pi)) * wr.exp(wr.square(x))])
+
+
 # ---- the gamma function ----------------------------------------------------------------------------------------------
 # Arguments below 1/2 are reflected, the others moved up by eight, where Stirling's series has fifteen digits.
 STEPS = 8

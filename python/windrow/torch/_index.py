@@ -1,9 +1,11 @@
 """ATen ops that look up, place, order and put together: embeddings, gathers, scatters, sorts, concatenations."""
+import math
+
 import windrow as wr
 from windrow import Error
 
 from ._layers import pair
-from ._ops import as_type, axis_of, broadcast, op
+from ._ops import as_type, axis_of, broadcast, is_tensor, op
 
 
 # ---- embeddings and indices ------------------------------------------------------------------------------------------
@@ -21,13 +23,39 @@ def embedding(interpreter, weight, indices, padding_idx=-1, scale_grad_by_freq=F
 @op("embedding_bag")
 def embedding_bag(interpreter, weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, weights=None,
                   include_last_offset=False, padding_idx=-1):
-    bags, count = interpreter.result_shapes[0][0], indices.size
-    if sparse or scale_grad_by_freq or weights is not None or (padding_idx or -1) >= 0 or mode not in (0, 1):
-        raise Error("embedding_bag: sparse, weights, padding_idx, scale_grad_by_freq and mode 'max' are not supported")
-    if count % bags or not interpreter.is_arange(2):
-        raise Error("embedding_bag: bags of different lengths are not supported; give indices [bags, length]")
-    rows = wr.gather(weight, wr.reshape(indices, (bags, count // bags)), 0)
-    return (wr.sum if mode == 0 else wr.mean)(rows, 1), None, None, None
+    """Rows of each bag summed (0), their mean (1) or their largest (2); bags of one length as a matrix, others by where they begin."""
+    if sparse or scale_grad_by_freq:
+        raise Error("embedding_bag: sparse gradients and scale_grad_by_freq are not supported")
+    (bags, dim), count = interpreter.result_shapes[0], indices.size
+    if padding_idx is not None and padding_idx < 0:
+        padding_idx = None if padding_idx == -1 else padding_idx + weight.shape[0]
+    flat = wr.reshape(indices, (-1,))
+    rows = wr.gather(weight, flat, 0)
+    counted = wr.full((count,), 1.0, weight.dtype) if padding_idx is None else wr.cast(wr.ne(flat, padding_idx), weight.dtype)
+    rows = rows if weights is None else rows * wr.expand_dims(weights, 1)
+    even = bags and count % bags == 0 and interpreter.is_arange(2)
+    if even:  # [bags, length, dim]
+        rows, counted = wr.reshape(rows, (bags, -1, dim)), wr.reshape(counted, (bags, -1))
+        member = wr.broadcast_to(wr.expand_dims(counted, 2), tuple(rows.shape))
+        total = lambda t: wr.sum(t, 1)  # noqa: E731
+    else:
+        offsets = wr.slice(offsets, 0, 0, bags) if include_last_offset else offsets
+        begun = wr.le(wr.expand_dims(offsets, 0), wr.expand_dims(wr.iota((count,), 0), 1))
+        bag = wr.sum(wr.cast(begun, "i32"), 1) - 1
+        member = wr.permute(wr.one_hot(bag, bags, weight.dtype), [1, 0]) * counted
+        total = lambda t: wr.scatter_add(wr.full((bags, *tuple(t.shape)[1:]), 0.0, t.dtype), bag, t, 0)  # noqa: E731
+    if mode == 2:
+        spread = rows if even else wr.broadcast_to(wr.expand_dims(rows, 0), (bags, count, dim))
+        inside = wr.gt(member if even else wr.broadcast_to(wr.expand_dims(member, 2), (bags, count, dim)), 0)
+        best = wr.argmax(wr.where(inside, wr.stop_gradient(spread), float("-inf")), 1, True)
+        some = wr.broadcast_to(wr.expand_dims(wr.gt(wr.sum(counted if even else member, 1), 0), 1), (bags, dim))
+        return wr.where(some, wr.squeeze(wr.take_along(spread, best, 1), 1), 0.0), None, None, None
+    if padding_idx is not None:
+        rows = rows * wr.expand_dims(counted, counted.ndim)
+    result = total(rows)
+    if mode == 1:
+        result = result / wr.expand_dims(wr.maximum(total(counted), 1.0), 1)
+    return result, None, None, None
 
 
 @op("gather")
@@ -44,8 +72,13 @@ def index_select(interpreter, x, dim, index):
 
 
 @op("take_along_dim")
-def take_along_dim(interpreter, x, index, dim):
-    return wr.take_along(x, index, axis_of(dim, x.ndim))
+def take_along_dim(interpreter, x, index, dim=None):
+    if dim is None:
+        return wr.gather(wr.reshape(x, (-1,)), wr.reshape(index, (-1,)), 0)
+    axis = axis_of(dim, x.ndim)
+    shape = [max(a, b) for a, b in zip(x.shape, index.shape)]
+    x = broadcast(x, [n if a != axis else x.shape[a] for a, n in enumerate(shape)])
+    return wr.take_along(x, broadcast(index, [n if a != axis else index.shape[a] for a, n in enumerate(shape)]), axis)
 
 
 def _flat_index(x, given):
@@ -106,7 +139,22 @@ def index_add(interpreter, x, dim, index, source, alpha=1):
 @op("scatter_add")
 def scatter_add(interpreter, x, dim, index, source):
     axis = axis_of(dim, x.ndim)
+    rows = _of_rows(interpreter, x, axis, index, source)
+    if rows is not None:
+        return wr.scatter_add(x, rows, source, axis)
     return _inside(x, axis, index, lambda part: _scatter_add(part, axis, index, _as_index(source, index)))
+
+
+def _of_rows(interpreter, x, axis, index, source):
+    """An index that was expanded from one number a row, as graph nets have it: that row of numbers; else None."""
+    if any(x.shape[a] != index.shape[a] for a in range(x.ndim) if a != axis) or tuple(source.shape) != tuple(index.shape):
+        return None
+    narrow = index if x.ndim == 1 else interpreter.before_expanding(2)
+    if narrow is None or narrow.size != index.shape[axis] or (x.ndim > 1 and narrow.ndim == x.ndim and narrow.shape[axis] != index.shape[axis]):
+        return None
+    if x.ndim > 1 and narrow.ndim < x.ndim and axis != x.ndim - 1:
+        return None  # it was the last axis that it had
+    return wr.reshape(narrow, (-1,))
 
 
 def _scatter_add(x, axis, index, source):
@@ -176,8 +224,45 @@ def topk(interpreter, x, k, dim=-1, largest=True, ordered=True):
 
 
 @op("median", "kthvalue")
-def kthvalue(interpreter, x, *args, **kwargs):
-    raise Error("is not supported; x.sort(dim).values.select(dim, k) is")
+def kthvalue(interpreter, x, *args, k=None, dim=None, keepdim=False):
+    """The k-th of a sort; a median is that in the middle, the lower of two. NaN counts as the largest, for a median as the first."""
+    median = interpreter.name.startswith("median")
+    if median and interpreter.name.endswith("default"):
+        x, args = wr.reshape(x, (-1,)), (0,)
+    if not median:
+        k, args = (args[0], args[1:]) if args else (k, args)
+    dim, keepdim = (*args, *(dim if dim is not None else -1, keepdim)[len(args):])[:2]
+    axis = axis_of(dim, x.ndim)
+    if median:
+        n = x.shape[axis]
+        k = (n - 1) // 2 + 1
+    index = wr.slice(_moved(x, axis, lambda t: _order(t, False)), axis, k - 1, k)
+    if median and x.dtype in ("f32", "f64"):  # a NaN where there is one
+        nan = wr.ne(wr.stop_gradient(x), wr.stop_gradient(x))
+        first = wr.argmax(wr.cast(nan, "i32"), axis, True)
+        index = wr.where(wr.gt(wr.sum(wr.cast(nan, "i32"), axis, True), 0), first, index)
+    value = wr.take_along(x, index, axis)
+    if interpreter.name.endswith("default") and median:
+        return wr.reshape(value, ())
+    return (value, index) if keepdim else (wr.squeeze(value, axis), wr.squeeze(index, axis))
+
+
+@op("quantile", "nanquantile")
+def quantile(interpreter, x, q, dim=None, keepdim=False, interpolation="linear"):
+    """Between two of a sort, by numbers that are known: a Python number, or as many as a list of them."""
+    if interpreter.name.startswith("nan") or is_tensor(q) or interpolation not in ("linear", "lower", "higher", "nearest", "midpoint"):
+        raise Error("is supported for a number q and without NaN; take x.sort(dim).values and torch.lerp")
+    whole = x.ndim
+    x, axis = (wr.reshape(x, (-1,)), 0) if dim is None else (x, axis_of(dim, x.ndim))
+    at = q * (x.shape[axis] - 1)
+    low, high = math.floor(at), math.ceil(at)
+    share = {"linear": at - low, "lower": 0.0, "higher": 1.0, "nearest": float(round(at) - low), "midpoint": 0.5 if high > low else 0.0}[interpolation]
+    ordered = wr.take_along(x, _moved(x, axis, lambda t: _order(t, False)), axis)
+    a, b = wr.slice(ordered, axis, low, low + 1), wr.slice(ordered, axis, high, high + 1)
+    y = a + (b - a) * share if share else a
+    if dim is None:
+        return wr.reshape(y, (1,) * whole if keepdim else ())
+    return y if keepdim else wr.squeeze(y, axis)
 
 
 @op("unique", "nonzero", "masked_select")
@@ -210,8 +295,11 @@ def _scatter(x, axis, index, source):
 
 @op("scatter_reduce")
 def scatter_reduce(interpreter, x, dim, index, source, reduce, include_self=True):
-    if reduce not in ("sum", "mean"):
-        raise Error(f"scatter_reduce '{reduce}' is not supported; there are sum and mean")
+    if reduce not in ("sum", "mean", "amax", "amin", "prod"):
+        raise Error(f"scatter_reduce '{reduce}' is not supported; there are sum, mean, amax, amin and prod")
+    axis = axis_of(dim, x.ndim)
+    if reduce in ("amax", "amin", "prod"):
+        return _inside(x, axis, index, lambda part: _scatter_best(part, axis, index, _as_index(source, index), reduce, include_self))
     zero, one = wr.full(tuple(x.shape), 0.0, x.dtype), wr.full(tuple(source.shape), 1.0, x.dtype)
     total = scatter_add(interpreter, zero, dim, index, source)
     hits = scatter_add(interpreter, zero, dim, index, one)
@@ -219,30 +307,59 @@ def scatter_reduce(interpreter, x, dim, index, source, reduce, include_self=True
     if reduce == "sum":
         return kept + total
     count = hits + 1 if include_self else wr.maximum(hits, wr.full((), 1.0, x.dtype))
+    if x.dtype not in ("f32", "f64"):
+        return as_type(wr.floor(as_type(kept + total, "f64") / as_type(count, "f64")), x.dtype)
     return (kept + total) / count
+
+
+def _scatter_best(x, axis, index, source, reduce, include_self):
+    """The largest, smallest or product of what goes to each place, the place's own value among them or not."""
+    whole = {"f32": float("inf"), "f64": float("inf"), "i32": 2.0**31 - 1, "u8": 255.0, "bool": 1.0}[x.dtype.name]
+    nothing = {"amax": -whole if x.dtype != "i32" else -whole - 1, "amin": whole, "prod": 1.0}[reduce]
+    places = wr.one_hot(index, x.shape[axis], "bool")
+    spread = wr.where(places, wr.broadcast_to(wr.expand_dims(source, source.ndim), tuple(places.shape)), wr.full((), nothing, x.dtype))
+    last = [a for a in range(x.ndim) if a != axis] + [axis]
+    own = wr.expand_dims(wr.permute(x, last), axis)
+    spread = wr.concat([spread, own], axis) if include_self else spread
+    found = {"amax": wr.max, "amin": wr.min, "prod": wr.prod}[reduce](spread, axis)
+    if not include_self:
+        hit = wr.gt(wr.sum(wr.cast(places, "i32"), axis), 0)
+        found = wr.where(hit, found, wr.squeeze(own, axis))
+    return wr.permute(found, [last.index(a) for a in range(x.ndim)])
 
 
 @op("index_put")
 def index_put(interpreter, x, indices, value, accumulate=False):
-    """x[mask] = number, and x[index] = rows."""
+    """x[mask] = number or row, and x[index] = rows."""
     given = [(i, t) for i, t in enumerate(indices) if t is not None]
     axis, where = given[0]
-    if len(given) == 1 and where.dtype == "bool" and axis == 0:
-        if value.size != 1:
-            raise Error("x[mask] = values: a number alone can be put; use torch.where")
-        mask = wr.reshape(where, tuple(where.shape) + (1,) * (x.ndim - where.ndim))
-        number = wr.reshape(as_type(value, x.dtype), ())
-        return wr.where(broadcast(mask, tuple(x.shape)), x + number if accumulate else number, x)
-    if any(t.dtype == "bool" for _, t in given) or [a for a, _ in given] != list(range(len(given))):
-        raise Error("writing to places by masks beside indices, or by indices behind a whole axis, is not supported; use torch.where or scatter")
-    flat, _ = _flat_index(x, given)
-    rest = tuple(x.shape)[len(given):]
-    rows = wr.reshape(broadcast(as_type(value, x.dtype), tuple(flat.shape) + rest), (-1, *rest))
-    merged, where = wr.reshape(x, (-1, *rest)), wr.reshape(flat, (-1,))
+    value = as_type(value, x.dtype)
+    if len(given) == 1 and where.dtype == "bool":
+        behind = x.ndim - axis - where.ndim
+        if value.ndim > behind and value.size != 1:
+            raise Error("x[mask] = values: a number or one row for all can be put; use torch.where")
+        value = wr.reshape(value, ()) if value.size == 1 else value
+        mask = wr.reshape(where, (1,) * axis + tuple(where.shape) + (1,) * behind)
+        return wr.where(broadcast(mask, tuple(x.shape)), x + value if accumulate else broadcast(value, tuple(x.shape)), x)
+    if any(t.dtype == "bool" for _, t in given):
+        raise Error("writing to places by masks beside indices is not supported; use torch.where or scatter")
+    axes = [a for a, _ in given]
+    apart = axes != list(range(axes[0], axes[0] + len(axes)))  # then what they pick comes first
+    order = axes + [a for a in range(x.ndim) if a not in axes]
+    turned = wr.permute(x, order) if order != list(range(x.ndim)) else x
+    flat, _ = _flat_index(turned, [(i, t) for i, (_, t) in enumerate(given)])
+    rest, lead = tuple(turned.shape)[len(given):], 0 if apart else axes[0]
+    value = broadcast(value, rest[:lead] + tuple(flat.shape) + rest[lead:])
+    if lead:
+        value = wr.permute(value, [*range(lead, lead + flat.ndim), *range(lead), *range(lead + flat.ndim, value.ndim)])
+    rows = wr.reshape(value, (flat.size, *rest))
+    merged, where = wr.reshape(turned, (-1, *rest)), wr.reshape(flat, (-1,))
     if accumulate:
-        return wr.reshape(wr.scatter_add(merged, where, rows, 0), tuple(x.shape))
-    index = broadcast(wr.reshape(where, (where.shape[0],) + (1,) * len(rest)), tuple(rows.shape))
-    return wr.reshape(_scatter(merged, 0, index, rows), tuple(x.shape))
+        new = wr.scatter_add(merged, where, rows, 0)
+    else:
+        new = _scatter(merged, 0, broadcast(wr.reshape(where, (where.shape[0],) + (1,) * len(rest)), tuple(rows.shape)), rows)
+    new = wr.reshape(new, tuple(turned.shape))
+    return wr.permute(new, [order.index(a) for a in range(x.ndim)]) if turned is not x else new
 
 
 @op("take")
@@ -291,7 +408,7 @@ def roll(interpreter, x, shifts, dims=()):
         return wr.reshape(roll(interpreter, wr.reshape(x, (-1,)), shifts, [0]), tuple(x.shape))
     for s, d in zip(pair(shifts, 1), pair(dims, 1)):
         axis = axis_of(d, x.ndim)
-        n = x.shape[axis]
+        n = max(x.shape[axis], 1)
         x = wr.concat([wr.slice(x, axis, n - s % n, n), wr.slice(x, axis, 0, n - s % n)], axis) if s % n else x
     return x
 

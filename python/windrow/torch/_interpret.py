@@ -7,10 +7,11 @@ import torch
 import windrow as wr
 from windrow import Error, _core
 
-from . import (_activations, _custom, _functions, _index, _layers, _losses, _optim, _pools, _products, _random, _reduce,  # noqa: F401
+from . import (_activations, _custom, _functions, _index, _layers, _linalg, _losses, _optim, _pools, _products, _random, _reduce,  # noqa: F401
                _running, _sequence)  # they register their ops
+from ._decompose import decomposition, functional
 from ._ops import as_type, broadcast, dtype_of, is_tensor, lookup
-from ._views import SEVERAL, VIEWS, parts_of
+from ._views import COPIES, DETACHED, ITSELF, MAYBE_ITSELF, SEVERAL, VIEWS, parts_of
 
 
 class Cell:
@@ -50,6 +51,10 @@ class Value:
         self.cell.tensor, self.cell.written = part, True
 
 
+def constant(tensor):
+    return wr.Tensor(wr.array(tensor.detach().numpy().copy(), dtype_of(tensor.dtype)))
+
+
 class Interpreter:
     def __init__(self, capture, states, seed):
         self.capture, self.states, self.seed = capture, states, seed
@@ -57,6 +62,7 @@ class Interpreter:
         self.cells = {}  # id of a captured tensor -> Cell
         self.grad_enabled = True
         self.randoms = 0
+        self.within = 0  # how deep in ops that torch composes
         self.numbers = None  # options of optimizers, f64, one argument each
         self.name, self.node, self.fx_args = "", None, ()
         self.result_dtype, self.result_shape, self.result_shapes = None, (), ()
@@ -71,6 +77,13 @@ class Interpreter:
 
     def write_argument(self, i, tensor):
         self.fx_args[i].write(wr.stop_gradient(tensor))
+
+    def before_expanding(self, i):
+        """Argument i as it was before it was expanded last, or None."""
+        value = self.fx_args[i]
+        if not isinstance(value, Value) or not value.views or not value.views[-1].expands:
+            return None
+        return Value(value.cell, value.views[:-1]).read()
 
     def is_arange(self, i):
         """Whether argument i is arange(0, n, step): offsets of bags that are all as long."""
@@ -109,7 +122,7 @@ class Interpreter:
                     self.values[node] = self.call(node)
             except Error as error:
                 raise self.located(error, node, file, line) from None
-            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
                 found = Error(f"called in a way that is not supported ({type(error).__name__}: {error})")
                 raise self.located(found, node, file, line) from error
             finally:
@@ -145,6 +158,12 @@ class Interpreter:
             return None
         if target is operator.getitem:
             return self.values[node.args[0]][node.args[1]]
+        if "_autocast" in getattr(target, "__name__", ""):
+            if len(node.args) > 2 and node.args[2]:
+                raise Error("autocast is not supported: Windrow computes in the parameters' own type")
+            return None
+        if isinstance(target, type):  # a named tuple of results
+            return [self.values[a] for a in (node.args[0] if len(node.args) == 1 and isinstance(node.args[0], (list, tuple)) else node.args)]
         name = str(target)
         if name.startswith("windrow."):
             return self.marker(name, node)
@@ -161,15 +180,27 @@ class Interpreter:
             return self.for_each(base.removeprefix("_foreach_"), name, node)
         if base in VIEWS:
             return self.view(base, node)
+        if base in ITSELF and self.is_alias(node):
+            return self.seen(self.values[node.args[0]])
         if base in SEVERAL:
             value = self.values[node.args[0]]
             views = parts_of(base.removeprefix("unsafe_"), tuple(value.read().shape), self.plain(node.args[1:], node.kwargs))
-            return [Value(value.cell, value.views + (v,)) for v in views]
+            return [self.seen(value, v) for v in views]
         if base.endswith("_") and not base.endswith("__"):
             return self.in_place(target, base, node)
         if "out" in node.kwargs:
             return self.into(base, node)
-        return self.wrap(self.apply(lookup(target), node))
+        result = self.apply(lookup(target), node)
+        return self.shared(result, node) if base in MAYBE_ITSELF else self.wrap(result)
+
+    def shared(self, result, node):
+        """A result that is an operand itself shares its memory: without dropout, or where nothing is to be spread."""
+        if isinstance(result, (tuple, list)):
+            return [self.shared(r, node) for r in result]
+        for value in (self.values[n] for n in node.all_input_nodes):
+            if isinstance(value, Value) and value.read() is result:
+                return self.seen(value)
+        return self.wrap(result)
 
     def describe_result(self, meta):
         several = meta if isinstance(meta, (list, tuple)) else [meta]
@@ -199,9 +230,9 @@ class Interpreter:
 
     DROPPED = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "generator", "requires_grad", "names", "out")
 
-    def apply(self, fn, node):
+    def apply(self, fn, node, target=None):
         if fn is None:
-            raise Error("is not supported yet; docs/python.md has the list of what is")
+            return self.composed(node, target or node.target)
         self.fx_args = [self.values.get(a) if isinstance(a, torch.fx.Node) else a for a in node.args]
         args = [self.argument(a) for a in node.args]
         kwargs = {k: self.argument(v) for k, v in node.kwargs.items() if k not in self.DROPPED}
@@ -209,6 +240,30 @@ class Interpreter:
             return fn(self, *args, **kwargs)
         except TypeError as error:
             raise Error(f"called in a way that is not supported: {error}") from error
+
+    def composed(self, node, target):
+        """What torch makes of an op that is not in the table, if that is."""
+        found = None if self.within > 3 else decomposition(target, node.args, {k: v for k, v in node.kwargs.items() if k != "out"})
+        if found is None:
+            raise Error("is not supported yet: compute it outside of the function, or of other ops (docs/python.md has the list)")
+        graph_module, operands = found
+        operands, outer, self.within = iter(operands), (self.node, self.name), self.within + 1
+        try:
+            for inner in graph_module.graph.nodes:
+                self.node = inner
+                if inner.op == "placeholder":
+                    self.values[inner] = self.values[next(operands)]
+                elif inner.op == "get_attr":
+                    self.values[inner] = Value(Cell(constant(getattr(graph_module, inner.target))))
+                elif inner.op == "output":
+                    shared = target is node.target and isinstance(inner.args[0], torch.fx.Node) and node.args and isinstance(node.args[0], torch.fx.Node) and self.is_alias(node)
+                    return self.values[inner.args[0]] if shared else self.argument(inner.args[0])
+                else:
+                    self.values[inner] = self.call(inner)
+        except Error:
+            raise Error("is not supported yet: compute it outside of the function, or of other ops (docs/python.md has the list)") from None
+        finally:
+            (self.node, self.name), self.within = outer, self.within - 1
 
     def wrap(self, result):
         if isinstance(result, (tuple, list)):
@@ -225,7 +280,27 @@ class Interpreter:
         args = [self.values.get(a, a) if isinstance(a, torch.fx.Node) else a for a in node.args[1:]]
         kwargs = {k: v for k, v in node.kwargs.items() if k not in ("implicit",)}
         view = VIEWS[base](whole, self.result_shape, *args, **kwargs)
-        return Value(value.cell, value.views + (view,))
+        if base in COPIES and not self.is_alias(node):
+            return self.wrap(view.get(value.read()))
+        return self.seen(value, view)
+
+    def seen(self, value, *views):
+        """A value through further views; in a region without gradients none goes back through them."""
+        return Value(value.cell, value.views + views + (() if self.grad_enabled else (DETACHED,)))
+
+    def is_alias(self, node):
+        """Whether torch's result is the operand's own memory: some ops copy only where they must."""
+        source, result = node.args[0].meta.get("val"), node.meta.get("val")
+        if node.args[0].op == "get_attr":
+            source = getattr(self.capture.graph_module, node.args[0].target)
+        if not isinstance(source, torch.Tensor) or not isinstance(result, torch.Tensor):
+            return False
+        if node.kwargs.get("copy") or any(a is True for a in node.args[1:]) or source.dtype != result.dtype:
+            return False
+        base = str(node.target).split(".")[1]
+        if base in ITSELF and base != "contiguous":
+            return True
+        return source.is_contiguous() or source.untyped_storage()._cdata == result.untyped_storage()._cdata
 
     def into(self, base, node):
         """An op with out=: its result is written there."""
@@ -256,7 +331,7 @@ class Interpreter:
             new = self.apply(lookup("aten.normal.in_place" if plain == "normal" else f"aten.{plain}"), node)
         else:
             overload = str(target).split(".")[-1]
-            new = self.apply(lookup(f"aten.{plain}.{overload}"), node)
+            new = self.apply(lookup(f"aten.{plain}.{overload}"), node, functional(plain, overload))
         new = broadcast(as_type(new, old.dtype), tuple(old.shape))
         value.write(new if self.grad_enabled else wr.stop_gradient(new))
         return value
@@ -326,6 +401,7 @@ class Interpreter:
         rule = _optim.rule_of(optimizer)
         slot = self.states.slot_of(optimizer, [p for _, p in members])
         values = [self.values[a] for a in node.args[1]]
+        values = [v if v.cell.state is not None else Value(self.cell_of(p, "parameter")) for v, (_, p) in zip(values, members)]
         gradients = [self.argument(a) for a in node.args[2]]
         groups = optimizer.param_groups
         numbers = self.numbers[slot.number]

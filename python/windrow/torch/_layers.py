@@ -2,8 +2,6 @@
 import math
 
 import windrow as wr
-from windrow import Error
-
 from ._ops import op
 
 
@@ -24,8 +22,8 @@ def pair(value, count=2):
 @op("conv1d", "conv2d", "conv3d")
 def conv(interpreter, x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     spatial = weight.ndim - 2
-    if x.ndim != spatial + 2:
-        raise Error("a convolution without a batch axis is not supported; unsqueeze(0) first")
+    if x.ndim == spatial + 1:
+        return wr.squeeze(conv(interpreter, wr.expand_dims(x, 0), weight, bias, stride, padding, dilation, groups), 0)
     stride, dilation, kernel = pair(stride, spatial), pair(dilation, spatial), list(weight.shape)[2:]
     if isinstance(padding, str):
         total = [d * (k - 1) if padding == "same" else 0 for k, d in zip(kernel, dilation)]
@@ -75,30 +73,29 @@ def _uneven_conv(x, w, stride, pads, dilation, spatial):
     return wr.squeeze(y, 1) if spatial == 1 else y
 
 
-@op("conv_transpose2d")
-def conv_transpose2d(interpreter, x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
-    stride, padding, dilation, extra = pair(stride), pair(padding), pair(dilation), pair(output_padding)
-    if len(set(stride)) > 1 or len(set(dilation)) > 1:
-        raise Error("a transposed convolution whose stride or dilation differs by axis is not supported")
-    if groups != 1:
-        inside = x.shape[1] // groups
-        parts = [conv_transpose2d(interpreter, wr.slice(x, 1, g * inside, (g + 1) * inside), wr.slice(weight, 0, g * inside, (g + 1) * inside), None, stride,
-                                  padding, extra, 1, dilation) for g in range(groups)]
-        y = wr.concat(parts, 1)
-        return y if bias is None else y + wr.reshape(bias, (1, bias.shape[0], 1, 1))
-    y = wr.conv_transpose2d(channels_last(x), wr.permute(weight, [0, 2, 3, 1]), stride=stride[0], dilation=dilation[0])
-    y = wr.pad(y, [0] * 4, [0, extra[0], extra[1], 0]) if any(extra) else y
-    for axis, p in enumerate(padding):  # what torch cuts off each side
-        y = wr.slice(y, axis + 1, p, y.shape[axis + 1] - p) if p else y
+@op("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+def conv_transpose(interpreter, x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    spatial = weight.ndim - 2
+    if x.ndim == spatial + 1:
+        return wr.squeeze(conv_transpose(interpreter, wr.expand_dims(x, 0), weight, bias, stride, padding, output_padding, groups, dilation), 0)
+    stride, padding, dilation, extra = (pair(v, spatial) for v in (stride, padding, dilation, output_padding))
+    if spatial == 1 and groups == 1:  # as images of one column, for which the stride between columns does not matter
+        y = conv_transpose(interpreter, wr.expand_dims(x, 3), wr.expand_dims(weight, 3), bias, stride, [padding[0], 0], [extra[0], 0], 1, dilation)
+        return wr.squeeze(y, 3)
+    if spatial == 2 and groups == 1 and len(set(stride)) == 1 and len(set(dilation)) == 1:
+        y = wr.conv_transpose2d(channels_last(x), wr.permute(weight, [0, 2, 3, 1]), stride=stride[0], dilation=dilation[0])
+        y = wr.pad(y, [0] * 4, [0, extra[0], extra[1], 0]) if any(extra) else y
+        for axis, p in enumerate(padding):  # what torch cuts off each side
+            y = wr.slice(y, axis + 1, p, y.shape[axis + 1] - p) if p else y
+        return channels_second(y if bias is None else y + bias)
+    # any other is the gradient of the convolution that it goes back through
+    sizes = [(n - 1) * s - 2 * p + d * (k - 1) + e + 1
+             for n, s, p, d, k, e in zip(list(x.shape)[2:], stride, padding, dilation, list(weight.shape)[2:], extra)]
+    nothing = wr.full((x.shape[0], *sizes, weight.shape[1] * groups), 0, x.dtype)
+    w = wr.permute(weight, [*range(2, weight.ndim), 1, 0])
+    there = (_conv3d if spatial == 3 else _conv)(nothing, w, stride, [(p, p) for p in padding], dilation, groups)
+    y = wr.grad(wr.sum(there * channels_last(x)), nothing)
     return channels_second(y if bias is None else y + bias)
-
-
-@op("conv_transpose1d")
-def conv_transpose1d(interpreter, x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
-    """As images of one column, for which the stride between columns does not matter."""
-    stride, padding, extra, dilation = (pair(v, 1)[0] for v in (stride, padding, output_padding, dilation))
-    y = conv_transpose2d(interpreter, wr.expand_dims(x, 3), wr.expand_dims(weight, 3), bias, stride, [padding, 0], [extra, 0], groups, dilation)
-    return wr.squeeze(y, 3)
 
 
 def _edge(x, axis, before, after, mode):
@@ -162,9 +159,14 @@ def group_norm(interpreter, x, groups, weight=None, bias=None, eps=1e-5, *rest):
 
 @op("instance_norm")
 def instance_norm(interpreter, x, weight, bias, mean, variance, use_input, momentum, eps, *rest):
-    if not use_input or mean is not None:
-        raise Error("instance_norm with running statistics is not supported")
-    return affine(wr.standardise(x, list(range(2, x.ndim)), eps), weight, bias, (1, x.shape[1]) + (1,) * (x.ndim - 2))
+    shape, axes = (1, x.shape[1]) + (1,) * (x.ndim - 2), list(range(2, x.ndim))
+    if not use_input:
+        return affine((x - wr.reshape(mean, shape)) * wr.reshape(wr.rsqrt(variance + eps), shape), weight, bias, shape)
+    if mean is not None:  # they move towards the mean of all instances'
+        kept, count = wr.stop_gradient(x), math.prod(x.shape[a] for a in axes)
+        interpreter.write_argument(3, mean + momentum * (wr.mean(wr.mean(kept, axes), 0) - mean))
+        interpreter.write_argument(4, variance + momentum * (wr.mean(wr.variance(kept, axes), 0) * (count / max(count - 1, 1)) - variance))
+    return affine(wr.standardise(x, axes, eps), weight, bias, shape)
 
 
 @op("batch_norm")

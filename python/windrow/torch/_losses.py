@@ -1,8 +1,10 @@
 """ATen ops of losses. A reduction is none (0), the mean (1) or the sum (2)."""
+import math
+
 import windrow as wr
-from windrow import Error
 
 from ._ops import as_type, broadcast, op, scalar
+from ._reduce import vector_norm
 
 
 def reduced(x, reduction):
@@ -101,17 +103,19 @@ def multi_margin(interpreter, x, target, p=1, margin=1.0, weight=None, reduction
 
 @op("poisson_nll_loss")
 def poisson_nll(interpreter, x, y, log_input=True, full=False, eps=1e-8, reduction=1):
-    if full:
-        raise Error("poisson_nll_loss: full=True is not supported")
-    return reduced(wr.exp(x) - y * x if log_input else x - y * wr.log(x + eps), reduction)
+    loss = wr.exp(x) - y * x if log_input else x - y * wr.log(x + eps)
+    if full:  # Stirling's formula, for more than one
+        safe = wr.where(wr.gt(y, 1), y, 1.0)
+        loss = loss + wr.where(wr.gt(y, 1), safe * wr.log(safe) - safe + 0.5 * wr.log(2 * math.pi * safe), 0.0)
+    return reduced(loss, reduction)
 
 
 @op("triplet_margin_loss")
 def triplet(interpreter, anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=1):
-    if p != 2 or swap:
-        raise Error("triplet_margin_loss: p = 2 without swap alone")
-    distance = lambda a, b: wr.sqrt(wr.sum(wr.square(a - b + eps), -1))  # noqa: E731
-    return reduced(wr.relu(distance(anchor, positive) - distance(anchor, negative) + margin), reduction)
+    distance = lambda a, b: vector_norm(interpreter, a - b + eps, p, -1)  # noqa: E731
+    far = distance(anchor, negative)
+    far = wr.minimum(far, distance(positive, negative)) if swap else far
+    return reduced(wr.relu(distance(anchor, positive) - far + margin), reduction)
 
 
 def _classes_last(x):

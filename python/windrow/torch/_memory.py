@@ -10,7 +10,8 @@ from ._ops import dtype_of
 
 class Memory:
     """The states of one captured function. A State is made over a tensor's own memory, so that torch and the plan see the
-    same bytes; int64 tensors, which Windrow has not, have a shadow that is brought up to date round each call."""
+    same bytes; int64 tensors, which Windrow has not, and those in another order (channels_last) have a shadow that is brought up to date
+    round each call."""
 
     def __init__(self, slots, seed):
         self.slots, self.seed = slots, seed
@@ -32,12 +33,10 @@ class Memory:
             raise Error(f"a tensor on {tensor.device} is not supported: Windrow computes on the CPU; model.cpu()")
         if tensor.layout != torch.strided:
             raise Error("sparse tensors are not supported")
-        if not tensor.is_contiguous():
-            raise Error(f"a tensor of shape {tuple(tensor.shape)} that the function uses is not contiguous")
         dtype_of(tensor.dtype)
         self.refuse_overlap(tensor)
-        if tensor.dtype == torch.int64:
-            state = wr.State(wr.array(tensor.detach().numpy().copy()), name)
+        if tensor.dtype == torch.int64 or not tensor.is_contiguous():
+            state = wr.State(wr.array(tensor.detach().contiguous().numpy().copy()), name)
             self.shadows.append((tensor, state))
             self.loaded.append(tensor.detach().clone())
         else:
@@ -65,12 +64,12 @@ class Memory:
     def load_shadows(self):
         self.loaded = [tensor.detach().clone() for tensor, _ in self.shadows]
         for tensor, state in self.shadows:
-            state.set(tensor.detach().numpy())
+            state.set(tensor.detach().contiguous().numpy())
 
     def store_shadows(self):
         """What the plan that ran has changed; another plan's shadows are as they were loaded."""
         for (tensor, state), before in zip(self.shadows, self.loaded):
-            value = torch.from_numpy(state.numpy()).to(torch.int64)
+            value = torch.from_numpy(state.numpy()).to(tensor.dtype)
             if not torch.equal(value, before):
                 tensor.detach().copy_(value)
 

@@ -211,20 +211,26 @@ def truth(x):
     return x if x.dtype == "bool" else wr.ne(x, 0)
 
 
+def refuse_bits(interpreter):
+    if interpreter.result_dtype != "bool":
+        raise Error("bitwise ops of integers are not supported")
+
+
 @op("logical_and", "bitwise_and", "__and__")
 def logical_and(interpreter, a, b):
+    refuse_bits(interpreter)
     return wr.logical_and(truth(a), truth(b))
 
 
 @op("logical_or", "bitwise_or", "__or__")
 def logical_or(interpreter, a, b):
+    refuse_bits(interpreter)
     return wr.logical_or(truth(a), truth(b))
 
 
 @op("logical_xor", "bitwise_xor", "__xor__")
 def logical_xor(interpreter, a, b):
-    if interpreter.result_dtype != "bool":
-        raise Error("bitwise ops of integers are not supported")
+    refuse_bits(interpreter)
     return wr.logical_xor(truth(a), truth(b))
 
 
@@ -243,6 +249,23 @@ def minimum(interpreter, a, b):
 @op("maximum", "max.other")
 def maximum(interpreter, a, b):
     return wr.maximum(*promoted(interpreter, a, b))
+
+
+@op("fmin", "fmax")
+def best_number(interpreter, a, b):
+    """The smaller or the larger; a number where the other is NaN."""
+    a, b = promoted(interpreter, a, b)
+    best = (wr.minimum if interpreter.name.startswith("fmin") else wr.maximum)(a, b)
+    return wr.where(wr.ne(a, a), b, wr.where(wr.ne(b, b), a, best))
+
+
+@op("copysign")
+def copysign(interpreter, a, b):
+    a = promoted(interpreter, a)[0]
+    if not is_tensor(b):
+        return wr.abs(a) if b >= 0 else -wr.abs(a)
+    size = wr.abs(a)
+    return wr.where(broadcast(wr.lt(b, 0), interpreter.result_shape), -size, size)
 
 
 def _clamp_keeps_its_limits():
@@ -364,6 +387,12 @@ def asinh(interpreter, x):
     return wr.where(wr.eq(x, 0), x, y)
 
 
+@op("acosh", "arccosh")
+def acosh(interpreter, x):
+    (x,) = promoted(interpreter, x)
+    return wr.log(x + wr.sqrt(x - 1) * wr.sqrt(x + 1))
+
+
 @op("atanh", "arctanh")
 def atanh(interpreter, x):
     return 0.5 * (wr.log1p(x) - wr.log1p(-x))
@@ -376,7 +405,10 @@ def erfc(interpreter, x):
 
 @op("logaddexp")
 def logaddexp(interpreter, a, b):
-    return wr.maximum(a, b) + wr.softplus(-wr.abs(a - b))
+    """Of two equal infinities nothing is left to subtract: it is they."""
+    most = wr.stop_gradient(wr.maximum(a, b))
+    finite = wr.where(isfinite(interpreter, most), most, 0.0)
+    return finite + wr.log(wr.exp(a - finite) + wr.exp(b - finite))
 
 
 @op("logit", "special_logit")

@@ -148,7 +148,8 @@ RULES["AdamW"] = RULES["Adam"]
 def rule_of(optimizer):
     name = type(optimizer).__name__
     if name not in RULES or not type(optimizer).__module__.startswith("torch.optim"):
-        raise Error(f"optimizer {name} is not supported; there are {', '.join(RULES)}")
+        raise Error(f"optimizer {name} is not supported; there are {', '.join(RULES)}. Another rule can be written out in the function, on p.grad "
+                    "under torch.no_grad()")
     return RULES[name]
 
 

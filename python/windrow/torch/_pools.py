@@ -44,8 +44,8 @@ class Windows:
 def _pooled(x, windows, pool):
     """pool(x with channels last, a Window) over one, two or three axes: the last two first, then the one before them."""
     axes = len(windows.sizes)
-    if x.ndim != axes + 2:
-        raise Error("a pool without a batch axis is not supported; unsqueeze(0) first")
+    if x.ndim == axes + 1:
+        return wr.squeeze(_pooled(wr.expand_dims(x, 0), windows, pool), 0)
     x = channels_last(x)
     if axes == 1:
         return channels_second(wr.squeeze(pool(wr.expand_dims(x, 1), windows.of_axes(0, 1)), 1))
@@ -79,7 +79,7 @@ def avg_pool(interpreter, x, kernel, stride=(), padding=0, ceil_mode=False, coun
         counts = windows.counts(axis, count_include_pad)
         if any(c != k for c in counts):
             shape = [1] * y.ndim
-            shape[axis + 2] = len(counts)
+            shape[axis - len(windows.kernel)] = len(counts)
             y = y * wr.reshape(wr.Tensor(wr.array([k / c for c in counts], y.dtype)), tuple(shape))
     return y
 
@@ -103,6 +103,8 @@ def _adapted(x, size):
 
 @op("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
 def adaptive_avg_pool(interpreter, x, size):
+    if x.ndim == _axes(interpreter) + 1:
+        return wr.squeeze(adaptive_avg_pool(interpreter, wr.expand_dims(x, 0), size), 0)
     old, size = _adapted(x, size)
     if any(o % s for o, s in zip(old, size)):
         for axis, (o, s) in enumerate(zip(old, size)):
@@ -118,24 +120,32 @@ def adaptive_avg_pool(interpreter, x, size):
 
 @op("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
 def adaptive_max_pool(interpreter, x, size):
+    if x.ndim == _axes(interpreter) + 1:
+        return wr.squeeze(adaptive_max_pool(interpreter, wr.expand_dims(x, 0), size)[0], 0), None
     old, size = _adapted(x, size)
     if any(o % s for o, s in zip(old, size)):
-        raise Error(f"adaptive_max_pool: {tuple(old)} is no multiple of {tuple(size)}; max_pool with a kernel and a stride is supported")
+        for axis, (o, s) in enumerate(zip(old, size)):  # windows of different widths: one after the other
+            parts = [wr.max(wr.slice(x, axis + 2, a, b), axis + 2, True) for a, b in _spans(o, s)]
+            x = parts[0] if len(parts) == 1 else wr.concat(parts, axis + 2)
+        return x, None
     kernel = [o // s for o, s in zip(old, size)]
     return _pooled(x, Windows(old, kernel, kernel, 0), wr.max_pool), None
 
 
 # ---- other sizes -----------------------------------------------------------------------------------------------------
 @op("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
-def upsample_nearest(interpreter, x, *args, **kwargs):
+def upsample_nearest(interpreter, x, size=None, scales=None, *rest, **kwargs):
+    """A given factor counts, not the ratio of the sizes, which is rounded; but torch takes no notice of it for sizes as they were, or doubled."""
+    scales = kwargs.get("scale_factors", scales)
     for axis, new in enumerate(interpreter.result_shape[2:], 2):
         old = x.shape[axis]
-        if new % old == 0:
+        factor = scales[axis - 2] if isinstance(scales, (list, tuple)) and scales[axis - 2] else new / old
+        if new in (old, 2 * old) or (new % old == 0 and factor == new / old):
             shape = tuple(x.shape)
             x = wr.broadcast_to(wr.expand_dims(x, axis + 1), shape[:axis + 1] + (new // old,) + shape[axis + 1:])
             x = wr.reshape(x, shape[:axis] + (new,) + shape[axis + 1:])
         else:
-            x = wr.gather(x, wr.Tensor(wr.array([min(int(i * (old / new)), old - 1) for i in range(new)], "i32")), axis)
+            x = wr.gather(x, wr.Tensor(wr.array([min(int(i * (1 / factor)), old - 1) for i in range(new)], "i32")), axis)
     return x
 
 
@@ -162,6 +172,49 @@ def upsample_linear(interpreter, x, size=None, align=False, *scales, **kwargs):
     scales = list(scales) if isinstance(scales, (list, tuple)) else [None] * axes
     for i in range(axes):
         x = _along(x, 2 + i, _between(x.shape[2 + i], interpreter.result_shape[2 + i], align, scales[i]))
+    return x
+
+
+def _cubic(distance, a):
+    """Keys's kernel."""
+    d = abs(distance)
+    return ((a + 2) * d - (a + 3)) * d * d + 1 if d <= 1 else (((d - 5) * d + 8) * d - 4) * a if d < 2 else 0.0
+
+
+def _cubic_between(old, new, align, scale):
+    """[old, new]: four old places for each new one; beyond the edges the edge counts again."""
+    rows = [[0.0] * new for _ in range(old)]
+    for i in range(new):
+        at = (i * (old - 1) / (new - 1) if new > 1 else 0.0) if align else (i + 0.5) * (1 / scale if scale else old / new) - 0.5
+        low = math.floor(at)
+        for place in range(low - 1, low + 3):
+            rows[min(max(place, 0), old - 1)][i] += _cubic(at - place, -0.75)
+    return rows
+
+
+def _smoothed_between(old, new, align, scale, kernel, reach):
+    """[old, new]: a kernel as wide as what one new place stands for, as PIL has it."""
+    step = (old - 1) / (new - 1) if align and new > 1 else 0.0 if align else (1 / scale if scale else old / new)
+    wide = max(step, 1.0)
+    rows = [[0.0] * new for _ in range(old)]
+    for i in range(new):
+        centre = step * (i + 0.5)
+        first, last = max(int(centre - reach * wide + 0.5), 0), min(int(centre + reach * wide + 0.5), old)
+        weights = [kernel((k - centre + 0.5) / wide) for k in range(first, last)]
+        for k, w in zip(range(first, last), weights):
+            rows[k][i] = w / sum(weights)
+    return rows
+
+
+@op("upsample_bicubic2d", "_upsample_bicubic2d_aa", "_upsample_bilinear2d_aa")
+def upsample_cubic(interpreter, x, size=None, align=False, *scales, **kwargs):
+    align, scales = kwargs.get("align_corners", align), kwargs.get("scale_factors", scales[0] if scales else None)
+    scales = list(scales) if isinstance(scales, (list, tuple)) else [None] * 2
+    kinds = {"upsample_bicubic2d": _cubic_between, "_upsample_bicubic2d_aa": lambda *a: _smoothed_between(*a, lambda d: _cubic(d, -0.5), 2),
+             "_upsample_bilinear2d_aa": lambda *a: _smoothed_between(*a, lambda d: max(1 - abs(d), 0.0), 1)}
+    between = kinds[interpreter.name.split(".")[0]]
+    for i in range(2):
+        x = _along(x, 2 + i, between(x.shape[2 + i], interpreter.result_shape[2 + i], align, scales[i]))
     return x
 
 

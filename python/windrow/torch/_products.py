@@ -3,6 +3,7 @@ import windrow as wr
 from windrow import Error
 
 from ._ops import as_type, axis_of, broadcast, op, root, scaled
+from ._views import diagonal
 
 
 @op("linear")
@@ -24,7 +25,14 @@ def matmul(interpreter, a, b):
 
 @op("addmm", "baddbmm", "addmv")
 def addmm(interpreter, c, a, b, beta=1, alpha=1):
-    return scaled(matmul(interpreter, a, b), alpha) + scaled(c, beta)
+    product = scaled(matmul(interpreter, a, b), alpha)
+    return broadcast(product, interpreter.result_shape) if beta == 0 else product + scaled(c, beta)
+
+
+@op("addbmm")
+def addbmm(interpreter, c, a, b, beta=1, alpha=1):
+    product = scaled(wr.sum(wr.matmul(a, b), 0), alpha)
+    return product if beta == 0 else product + scaled(c, beta)
 
 
 @op("outer", "ger")
@@ -34,7 +42,8 @@ def outer(interpreter, a, b):
 
 @op("addr")
 def addr(interpreter, c, a, b, beta=1, alpha=1):
-    return scaled(outer(interpreter, a, b), alpha) + scaled(c, beta)
+    product = scaled(outer(interpreter, a, b), alpha)
+    return product if beta == 0 else product + scaled(c, beta)
 
 
 @op("kron")
@@ -81,7 +90,9 @@ def _named_labels(spec, operands):
 
 @op("cosine_similarity")
 def cosine_similarity(interpreter, a, b, dim=1, eps=1e-8):
-    axis = axis_of(dim, max(a.ndim, b.ndim))
+    rank = max(a.ndim, b.ndim)
+    axis = axis_of(dim, rank)
+    a, b = (wr.reshape(t, (1,) * (rank - t.ndim) + tuple(t.shape)) if t.ndim < rank else t for t in (a, b))
     a, b = (t / wr.maximum(root(wr.sum(wr.square(t), axis, True)), eps) for t in (a, b))
     return wr.sum(a * b, axis)
 
@@ -119,18 +130,6 @@ def _diagonal_of_ones(rows, columns, dtype):
     return as_type(wr.eq(wr.iota((rows, columns), 0), wr.iota((rows, columns), 1)), dtype)
 
 
-@op("diagonal", "linalg_diagonal")
-def diagonal(interpreter, x, offset=0, dim1=None, dim2=None, **kwargs):
-    """The two axes go last, the elements of the diagonal are looked up in them as one."""
-    usual = (-2, -1) if interpreter.name.startswith("linalg") else (0, 1)
-    a, b = (axis_of(d if d is not None else u, x.ndim) for d, u in zip((dim1, dim2), usual))
-    x = wr.permute(x, [i for i in range(x.ndim) if i not in (a, b)] + [a, b])
-    rows, columns = x.shape[-2:]
-    places = [r * columns + r + offset for r in range(rows) if 0 <= r + offset < columns]
-    flat = wr.reshape(x, tuple(x.shape)[:-2] + (rows * columns,))
-    return wr.gather(flat, wr.Tensor(wr.array(places, "i32")), flat.ndim - 1)
-
-
 @op("fill_diagonal")
 def fill_diagonal(interpreter, x, value, wrap=False):
     if x.ndim != 2 or wrap:
@@ -139,12 +138,16 @@ def fill_diagonal(interpreter, x, value, wrap=False):
 
 
 @op("diag_embed", "diag")
-def diag_embed(interpreter, x, *offset, **kwargs):
+def diag_embed(interpreter, x, offset=0, dim1=-2, dim2=-1):
+    """On any diagonal of any two axes of the result; a matrix's diagonal where diag() is given one."""
     if interpreter.name.startswith("diag.") and x.ndim == 2:
-        return diagonal(interpreter, x, *offset)
-    if any(offset) or kwargs:
-        raise Error("a diagonal elsewhere than in the middle of the last two axes is not supported")
-    return wr.expand_dims(x, x.ndim) * _diagonal_of_ones(x.shape[-1], x.shape[-1], x.dtype)
+        return diagonal(tuple(x.shape), None, offset).get(x)
+    rank, n = x.ndim + 1, x.shape[-1] + abs(offset)
+    x = wr.pad(x, [0] * (x.ndim - 1) + [max(offset, 0)], [0] * (x.ndim - 1) + [max(-offset, 0)]) if offset else x  # by its columns
+    placed = wr.expand_dims(x, x.ndim - 1) * as_type(wr.eq(wr.iota((n, n), 0) + offset, wr.iota((n, n), 1)), x.dtype)
+    a, b = axis_of(dim1, rank), axis_of(dim2, rank)
+    order = iter(range(rank - 2))
+    return wr.permute(placed, [rank - 2 if i == a else rank - 1 if i == b else next(order) for i in range(rank)])
 
 
 @op("linalg_multi_dot", "chain_matmul")

@@ -9,6 +9,8 @@ from ._ops import as_type, op
 def dropout(interpreter, x, p, train):
     if not train or p == 0:
         return x
+    if p == 1:
+        return x * 0
     if interpreter.name.startswith("feature"):
         mask = interpreter.random().bernoulli(1 - p, tuple(x.shape)[:2] + (1,) * (x.ndim - 2))
         return x * (wr.cast(mask, x.dtype) / (1 - p))

@@ -10,8 +10,9 @@ from ._ops import broadcast, op
 
 @op("scaled_dot_product_attention")
 def attention(interpreter, q, k, v, mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-    if enable_gqa and k.shape[1] != q.shape[1]:  # heads that share keys and values
-        k, v = (repeat_interleave(interpreter, t, q.shape[1] // t.shape[1], 1) for t in (k, v))
+    heads = q.ndim - 3
+    if enable_gqa and k.shape[heads] != q.shape[heads]:  # heads that share keys and values
+        k, v = (repeat_interleave(interpreter, t, q.shape[heads] // t.shape[heads], heads) for t in (k, v))
     alike = q.ndim == 4 and tuple(k.shape) == tuple(v.shape) and tuple(q.shape)[:2] == tuple(k.shape)[:2]
     if alike and q.shape[3] == k.shape[3] and mask is None and dropout_p == 0 and scale != 0:
         inner = [wr.permute(x, [0, 2, 1, 3]) for x in (q, k, v)]  # heads behind positions, as one op has them

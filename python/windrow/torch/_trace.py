@@ -51,18 +51,27 @@ def refuse(message):
     raise Error(f"{os.path.basename(file)}:{line}: {message}")
 
 
-def leaves_of(tensor):
-    """Tensors that autograd would give a gradient to."""
-    seen, found, stack = set(), [], [tensor.grad_fn]
+def functions_of(tensors):
+    """All that autograd would go back through."""
+    seen, stack = {}, [t.grad_fn for t in tensors]
     while stack:
         function = stack.pop()
         if function is None or function in seen:
             continue
-        seen.add(function)
-        if hasattr(function, "variable"):
-            found.append(function.variable)
+        seen[function] = None
         stack.extend(f for f, _ in function.next_functions)
-    return found
+    return seen
+
+
+def leaves_of(tensor):
+    """Tensors that autograd would give a gradient to."""
+    return [f.variable for f in functions_of([tensor]) if hasattr(f, "variable")]
+
+
+def is_reached(tensor, functions):
+    if tensor.grad_fn is not None:
+        return tensor.grad_fn in functions
+    return any(f.variable is tensor for f in functions if hasattr(f, "variable"))
 
 
 class Capture:
@@ -114,6 +123,12 @@ class Capture:
         for leaf, g in zip(leaves, gradients):
             self.accumulate(leaf, g)
 
+    def autograd_backward(self, tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
+        tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+        gradients = [grad_tensors] if isinstance(grad_tensors, torch.Tensor) else list(grad_tensors or [None] * len(tensors))
+        for loss, gradient in zip(tensors, gradients):
+            self.backward(loss, gradient, retain_graph, create_graph, [inputs] if isinstance(inputs, torch.Tensor) else inputs)
+
     def autograd_grad(self, outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
                       allow_unused=None, is_grads_batched=False, materialize_grads=False):
         single = isinstance(inputs, torch.Tensor)
@@ -122,12 +137,14 @@ class Capture:
         gradients = [grad_outputs] if isinstance(grad_outputs, torch.Tensor) else list(grad_outputs or [None] * len(outputs))
         if is_grads_batched:
             refuse("autograd.grad(is_grads_batched=True) is not supported")
-        if create_graph:
-            result = torch.ops.windrow.grad(outputs, gradients, inputs, True)
-        else:
-            with torch.no_grad():
-                result = torch.ops.windrow.grad(outputs, gradients, inputs, False)
-        return tuple(result)
+        reached = functions_of(outputs)
+        used = [x for x in inputs if is_reached(x, reached)]
+        if len(used) < len(inputs) and not (allow_unused or materialize_grads):
+            refuse("autograd.grad: an input is not used by the outputs; allow_unused=True gives None for it")
+        with torch.enable_grad() if create_graph else torch.no_grad():
+            found = iter(torch.ops.windrow.grad(outputs, gradients, used, bool(create_graph)) if used else [])
+        missing = torch.zeros_like if materialize_grads else lambda x: None
+        return tuple([next(found) if is_reached(x, reached) else missing(x) for x in inputs])
 
     def step(self, optimizer, closure=None):
         if closure is not None:
@@ -199,12 +216,33 @@ def _in_this_thread(new, old):
 
 
 def _custom_apply(cls, *args):
+    if cls.__module__.startswith("torch.nn.modules"):
+        refuse("backward hooks of modules vanish in a trace and are not supported; compute what the hook would")
     try:
         return _custom.apply(cls, *args)
     except Error as error:
         if ".py:" in str(error):
             raise
         refuse(str(error))
+
+
+def _assign(tensor, value):
+    """tensor.data = value as a copy: memory stays where it is."""
+    if not isinstance(value, torch.Tensor) or value.shape != tensor.shape or value.dtype != tensor.dtype:
+        refuse("tensor.data = ...: of another shape or type is not supported")
+    with torch.no_grad():
+        tensor.detach().copy_(value)
+
+
+@contextlib.contextmanager
+def assigned_in_place():
+    """While torch itself computes what a plan has: tensor.data = value leaves the memory that the plan knows."""
+    slot, thread = torch.Tensor.data, threading.get_ident()
+    torch.Tensor.data = property(lambda t: slot.__get__(t), lambda t, value: _assign(t, value) if threading.get_ident() == thread else slot.__set__(t, value))
+    try:
+        yield
+    finally:
+        del torch.Tensor.data
 
 
 @contextlib.contextmanager
@@ -229,10 +267,10 @@ def _patched(capture):
     hook = "hooks of tensors vanish in a trace and are not supported; compute what the hook would"
     change(torch.Tensor, "backward", lambda t, *a, **k: capture.backward(t, *a, **k))
     change(torch.Tensor, "grad", property(capture.get_grad, capture.set_grad))
-    change(torch.Tensor, "data", property(lambda t: t.detach(), _refuse_call("tensor.data = ...: use tensor.copy_() instead")))
+    change(torch.Tensor, "data", property(lambda t: t.detach(), _assign))
     change(torch.Tensor, "register_hook", _refuse_call(hook))
     change(torch.autograd, "grad", capture.autograd_grad)
-    change(torch.autograd, "backward", _refuse_call("torch.autograd.backward() is not supported: loss.backward()"))
+    change(torch.autograd, "backward", capture.autograd_backward)
     change(function, "apply", classmethod(_custom_apply))
     change(torch.distributions.Distribution, "_validate_args", False)
     change(torch.optim.Optimizer, "zero_grad", lambda o, set_to_none=True: capture.clear_grads(
@@ -245,8 +283,10 @@ def _patched(capture):
     for name in ("grad", "grad_and_value", "vjp", "jvp", "jacrev", "jacfwd", "hessian", "linearize"):
         if hasattr(torch.func, name):
             change(torch.func, name, _refuse_call(f"torch.func.{name} is not supported: torch.autograd.grad is"))
-    for name in ("item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__"):
-        what = {"__bool__": "if tensor", "__float__": "float(tensor)", "__int__": "int(tensor)", "__index__": "an index from a tensor"}
+    change(torch.nn.modules.batchnorm._BatchNorm, "forward", _counted_batch_norm)
+    for name in ("item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__", "__format__"):
+        what = {"__bool__": "if tensor", "__float__": "float(tensor)", "__int__": "int(tensor)", "__index__": "an index from a tensor",
+                "__format__": "a tensor in a text"}
         change(torch.Tensor, name, _value_refused(what.get(name, f"tensor.{name}()"), getattr(torch.Tensor, name)))
     for optimizer in _wrapped_optimizers():
         change_instance(optimizer)
@@ -284,6 +324,20 @@ def _value_refused(what, original):
     return call
 
 
+def _counted_batch_norm(module, x, _original=torch.nn.modules.batchnorm._BatchNorm.forward):
+    """momentum=None: the mean of all batches so far, whose weight is a number of the count, which is a tensor."""
+    if module.momentum is not None or not module.training or not module.track_running_stats or module.num_batches_tracked is None:
+        return _original(module, x)
+    module._check_input_dim(x)
+    axes = [0, *range(2, x.dim())]
+    with torch.no_grad():
+        module.num_batches_tracked.add_(1)
+        share = 1.0 / module.num_batches_tracked.to(x.dtype)
+        module.running_mean.add_(share * (x.mean(axes) - module.running_mean))
+        module.running_var.add_(share * (x.var(axes) - module.running_var))
+    return torch.nn.functional.batch_norm(x, None, None, module.weight, module.bias, True, 0.0, module.eps)
+
+
 @contextlib.contextmanager
 def _quiet():
     """torch logs and warns of what is raised anyway, or does not concern the user."""
@@ -309,11 +363,14 @@ def trace(fn, args):
         except (fake_tensor.DynamicOutputShapeException, fake_tensor.DataDependentOutputException, fake_tensor.UnsupportedOperatorException) as error:
             file, line = _line_of(error)
             raise Error(f"{os.path.basename(file)}:{line}: {error.args[0] if error.args else error}: what it gives depends on values, which are "
-                        "not known while the step is traced") from None
+                        "not known while the step is traced: compute it outside of the function, or of other ops") from None
         except RuntimeError as error:
             file, line = _line_of(error)
             if not _raised_in(error).startswith(_TORCH):
                 raise  # the user's own
+            if "data-dependent" in str(error):
+                raise Error(f"{os.path.basename(file)}:{line}: a shape or a condition here depends on values, which are not known while the step is "
+                            "traced; use torch.where, or multiply by a mask") from None
             hint = " Give Windrow the function itself, without torch.compile." if "dynamo" in str(error) else ""
             where = f"{os.path.basename(file)}:{line}: " if line else ""
             raise Error(f"{where}torch says: {error}{hint}") from None

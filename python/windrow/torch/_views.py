@@ -11,10 +11,17 @@ VIEWS = {}
 class View:
     """get(whole) -> part; put(whole, part) -> whole."""
 
-    __slots__ = ("get", "put")
+    __slots__ = ("get", "put", "expands")
 
-    def __init__(self, get, put):
-        self.get, self.put = get, put
+    def __init__(self, get, put, expands=False):
+        self.get, self.put, self.expands = get, put, expands
+
+
+DETACHED = View(wr.stop_gradient, lambda x, part: part)
+COPIES = ("reshape", "flatten", "reshape_as", "ravel", "unflatten")  # views where torch can have one, copies elsewhere
+ITSELF = ("contiguous", "to", "type_as", "float", "double", "long", "int", "bool", "positive", "lift_fresh", "real", "resolve_conj", "resolve_neg",
+          "conj")  # the operand itself, where nothing is to be done
+MAYBE_ITSELF = ("broadcast_tensors", "dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
 
 
 def view(*names):
@@ -27,7 +34,7 @@ def view(*names):
 
 
 @view("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten", "view_as", "reshape_as", "_reshape_alias",
-      "ravel")
+      "ravel", "atleast_1d", "atleast_2d", "atleast_3d")
 def reshaped(whole, shape, *args, **kwargs):
     return View(lambda x: x if tuple(x.shape) == shape else wr.reshape(x, shape), lambda x, part: wr.reshape(part, whole))
 
@@ -71,13 +78,22 @@ def movedim(whole, shape, source, destination):
     return permuted(order)
 
 
+def placed(x, axis, part, places):
+    """x with part[k] at place i of an axis, for each i: k."""
+    n = x.shape[axis]
+    spread = wr.gather(part, wr.Tensor(wr.array([places.get(i, 0) for i in range(n)], "i32")), axis)
+    where = wr.Tensor(wr.array([i in places for i in range(n)], "bool"))
+    where = wr.reshape(where, tuple(n if a == axis else 1 for a in range(x.ndim)))
+    return wr.where(wr.broadcast_to(where, tuple(x.shape)), spread, x)
+
+
 def sliced(whole, axis, start, stop, step):
     if step == 1 and start == 0 and stop >= whole[axis]:
         return View(lambda x: x, lambda x, part: part)
 
     def put(x, part):
         if step != 1:
-            raise Error("writing to a slice with a step is not supported")
+            return placed(x, axis, part, {i: k for k, i in enumerate(range(start, stop, step))})
         parts = [part]
         if start > 0:
             parts.insert(0, wr.slice(x, axis, 0, start))
@@ -118,12 +134,56 @@ def expand(whole, shape, *args, **kwargs):
     def put(x, part):
         raise Error("writing to an expanded tensor is not supported")
 
-    return View(lambda x: x if tuple(x.shape) == shape else wr.broadcast_to(x, shape), put)
+    return View(lambda x: x if tuple(x.shape) == shape else wr.broadcast_to(x, shape), put, True)
+
+
+@view("unfold")
+def unfold(whole, shape, dim, size, step):
+    """Windows along an axis; they become the last."""
+    if not whole:
+        return View(lambda x: wr.reshape(x, shape), lambda x, part: wr.reshape(part, ()))
+    axis = axis_of(dim, len(whole))
+    count = shape[axis]
+    last = [i for i in range(len(whole) + 1) if i != axis + 1] + [axis + 1]
+
+    def get(x):
+        if size == step:
+            x = wr.slice(x, axis, 0, count * size)
+        else:
+            x = wr.gather(x, wr.Tensor(wr.array([k * step + i for k in range(count) for i in range(size)], "i32")), axis)
+        return wr.permute(wr.reshape(x, whole[:axis] + (count, size) + whole[axis + 1:]), last)
+
+    def put(x, part):
+        raise Error("writing to what unfold() gives is not supported")
+
+    return View(get, put)
+
+
+@view("linalg_diagonal")
+def linalg_diagonal(whole, shape, offset=0, dim1=-2, dim2=-1):
+    return diagonal(whole, shape, offset, dim1, dim2)
+
+
+@view("diagonal")
+def diagonal(whole, shape, offset=0, dim1=0, dim2=1):
+    """The two axes go last; the elements of the diagonal stand in them as one at equal distances."""
+    a, b = axis_of(dim1, len(whole)), axis_of(dim2, len(whole))
+    order = [i for i in range(len(whole)) if i not in (a, b)] + [a, b]
+    lead, rows, columns = tuple(whole[i] for i in order[:-2]), whole[a], whole[b]
+    places = [r * columns + r + offset for r in range(rows) if 0 <= r + offset < columns]
+    back = [order.index(i) for i in range(len(order))]
+    flat = lambda x: wr.reshape(wr.permute(x, order), lead + (rows * columns,))  # noqa: E731
+
+    def put(x, part):
+        new = placed(flat(x), len(lead), part, {i: k for k, i in enumerate(places)})
+        return wr.permute(wr.reshape(new, lead + (rows, columns)), back)
+
+    return View(lambda x: wr.gather(flat(x), wr.Tensor(wr.array(places, "i32")), len(lead)), put)
 
 
 @view("detach", "detach_")
 def detach(whole, shape, *args):
-    return View(wr.stop_gradient, lambda x, part: part)
+    return DETACHED
 
 
 @view("alias")
@@ -136,11 +196,18 @@ def parts_of(name, whole, args):
     if name == "unbind":
         dim = axis_of(args[0] if args else 0, len(whole))
         return [select(whole, whole[:dim] + whole[dim + 1:], dim, i) for i in range(whole[dim])]
+    if name in ("hsplit", "vsplit", "dsplit"):
+        axis = {"hsplit": min(1, len(whole) - 1), "vsplit": 0, "dsplit": 2}[name]
+        name, args = "tensor_split", (args[0], axis)
     size = args[0]
     axis = axis_of(args[1] if len(args) > 1 else 0, len(whole))
     n = whole[axis]
     if name == "chunk":
         size = -(-n // size)
+    if name == "tensor_split" and isinstance(size, (list, tuple)):
+        ends = [max(0, min(n, e + n if e < 0 else e)) for e in (*size, n)]
+        sizes = [max(0, end - start) for start, end in zip([0, *ends], ends)]
+        return [sliced(whole, axis, min(start, n), min(start, n) + s, 1) for start, s in zip([0, *ends], sizes)]
     if name == "tensor_split":
         sizes = [n // size + (i < n % size) for i in range(size)]
     elif isinstance(size, (list, tuple)):
@@ -154,4 +221,4 @@ def parts_of(name, whole, args):
     return views
 
 
-SEVERAL = ("chunk", "split", "split_with_sizes", "unbind", "tensor_split", "unsafe_chunk", "unsafe_split")
+SEVERAL = ("chunk", "split", "split_with_sizes", "unbind", "tensor_split", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "hsplit", "vsplit", "dsplit")

@@ -1,0 +1,264 @@
+"""What of Python's a function sees and a trace would bake in: modules, tensors, optimizers and numbers behind the names that its code
+reads, in closures, globals and objects. Objects that are replaced and numbers that change between two calls are noticed; numbers that the
+function itself changes are refused, and tensors that it leaves in attributes are taken away again."""
+import dis
+import functools
+import operator
+import types
+
+import torch
+
+from windrow import Error
+
+NUMBERS = (int, float, bool, str, type(None))
+MOST_ITEMS = 1000  # of a container that is looked through: longer ones are memories of experience and the like
+_SKIPPED = (type, types.ModuleType, types.BuiltinFunctionType, torch.Tensor, torch.optim.Optimizer, torch.dtype, torch.device, *NUMBERS)
+
+
+@functools.lru_cache(maxsize=4096)
+def _reads(code):
+    """(globals, attributes and keys) that a code object reads, those of functions inside it too."""
+    names, attributes = set(), set()
+    for i in dis.get_instructions(code):
+        if i.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL"):
+            names.add(i.argval)
+        elif i.opname in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "LOAD_SUPER_ATTR"):
+            attributes.add(i.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, str):
+            attributes.add(constant)
+        elif isinstance(constant, types.CodeType):
+            inner = _reads(constant)
+            names |= inner[0]
+            attributes |= inner[1]
+    return frozenset(names), frozenset(attributes)
+
+
+def _is_torchs(cls):
+    return cls.__module__.split(".")[0] == "torch"
+
+
+class Surroundings:
+    def __init__(self, fn, given=None, depth=2):
+        self.modules = []
+        self.bindings, self.cells = [], []  # (mapping, key) and cells of closures whose values are watched
+        self.labels = []  # what to call them
+        self.objects, self.lists = [], []  # those with attributes of their own, and dicts; lists
+        self._functions, self._attributes, self._seen = [], set(), {}
+        if given is None:
+            self._visit(fn, depth)
+        for module in given or ():
+            self._visit(module, depth)
+        while self._add_methods(depth):
+            pass
+        for function in self._functions:
+            self._bind_names(function)
+        for what in self.objects:
+            self._bind_attributes(what)
+        self.held = self.values()
+        self._seen = None  # it would keep alive what is replaced
+
+    # ---- looking round
+    def _visit(self, what, left):
+        stack = [(what, left)]
+        while stack:
+            what, left = stack.pop()
+            if id(what) in self._seen or isinstance(what, _SKIPPED):
+                continue
+            self._seen[id(what)] = what
+            if isinstance(what, (list, tuple, set, dict)) and len(what) > MOST_ITEMS:
+                continue
+            if isinstance(what, torch.nn.Module):
+                self._visit_modules(what, left)
+            elif isinstance(what, types.MethodType):
+                stack += [(what.__func__, left), (what.__self__, left)]
+            elif isinstance(what, types.FunctionType):
+                stack += [(v, left) for v in self._visit_function(what)]
+            elif isinstance(what, functools.partial):
+                stack += [(what.func, left), (what.args, left), (what.keywords, left)]
+            elif isinstance(what, (list, tuple, set)):
+                self.lists += [what] if type(what) is list else []
+                stack += [(v, left) for v in what]
+            elif isinstance(what, dict):
+                self.objects.append(what)
+                stack += [(v, left) for v in what.values()]
+            elif left and hasattr(what, "__dict__") and not _is_torchs(type(what)):
+                self.objects.append(what)
+                stack += [(v, left - 1) for v in vars(what).values()]
+                call = getattr(type(what), "__call__", None)
+                stack += [(call, left)] if isinstance(call, types.FunctionType) else []
+
+    def _visit_modules(self, root, left):
+        for m in root.modules():
+            if m is root or id(m) not in self._seen:
+                self._seen[id(m)] = m
+                self.modules.append(m)
+                self.objects.append(m)
+                if not _is_torchs(type(m)):
+                    self._visit(type(m).forward, left)
+                    for value in vars(m).values():
+                        if isinstance(value, (types.FunctionType, types.MethodType)):
+                            self._visit(value, left)
+
+    def _visit_function(self, function):
+        if function.__module__ and function.__module__.split(".")[0] in ("torch", "numpy", "windrow"):
+            return list(getattr(function, "uses", ()))  # compile_step's
+        self._functions.append(function)
+        names, attributes = _reads(function.__code__)
+        self._attributes |= attributes
+        found = [function.__globals__[n] for n in names if n in function.__globals__]
+        found += [_contents(c) for c in function.__closure__ or ()]
+        return [*found, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values(), *getattr(function, "uses", ())]
+
+    def _add_methods(self, depth):
+        """Methods by the names that are read, of the objects that were found; whether there are new ones."""
+        before = len(self._functions)
+        for what in list(self.objects):
+            if isinstance(what, dict) or _is_torchs(type(what)):
+                continue
+            for cls in type(what).__mro__:
+                if _is_torchs(cls):
+                    continue
+                for name, value in vars(cls).items():
+                    value = value.fget if isinstance(value, property) else value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+                    if name in self._attributes and isinstance(value, types.FunctionType):
+                        self._visit(value, depth)
+        return len(self._functions) > before
+
+    # ---- what is watched
+    def _bind(self, mapping, key, label):
+        self.bindings.append((mapping, key))
+        self.labels.append(label)
+
+    def _bind_names(self, function):
+        names, _ = _reads(function.__code__)
+        for name in sorted(names):
+            value = function.__globals__.get(name, self)
+            if value is not self and _is_watched(value):
+                self._bind(function.__globals__, name, name)
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+            if _is_watched(_contents(cell)) and not any(cell is c for c in self.cells):
+                self.cells.append(cell)
+
+    def _bind_attributes(self, what):
+        mapping, name = (what, "") if isinstance(what, dict) else (vars(what), type(what).__name__ + ".")
+        own = isinstance(what, torch.nn.Module) and _is_torchs(type(what))
+        for key, value in mapping.items():
+            if not isinstance(key, str) or key == "training" or key.startswith("__"):
+                continue
+            if own and not (key in ("p", "momentum", "eps") and isinstance(value, float)):
+                continue  # its sizes do not change
+            if (own or key in self._attributes) and _is_watched(value):
+                self._bind(mapping, key, name + key)
+
+    def forget(self, mapping, key):
+        """An attribute that the function itself replaces is not watched."""
+        kept = [i for i, (m, k) in enumerate(self.bindings) if m is not mapping or k != key]
+        if len(kept) < len(self.bindings):
+            count = len(self.bindings)
+            self.held = [self.held[i] for i in kept] + self.held[count:]
+            self.bindings, self.labels = [self.bindings[i] for i in kept], [self.labels[i] for i in kept]
+
+    def values(self):
+        return [mapping.get(key) for mapping, key in self.bindings] + [_contents(c) for c in self.cells]
+
+    def has_changed(self, values, before):
+        """Whether other objects stand where some stood; numbers are part of the key and may differ."""
+        return any(a is not b and not (isinstance(a, NUMBERS) and isinstance(b, NUMBERS)) for a, b in zip(values, before))
+
+    @staticmethod
+    def numbers(values):
+        return tuple([v for v in values if type(v) in NUMBERS])
+
+    @staticmethod
+    def same(values, before):
+        return all(map(operator.is_, values, before)) or all(
+            [a is b or (type(a) is type(b) and type(a) in NUMBERS and a == b) for a, b in zip(values, before)])
+
+    # ---- before and after a trace
+    def snapshot(self):
+        def copied(v):
+            return list(v) if type(v) is list else dict(v) if type(v) is dict else None
+
+        objects = []
+        for what in self.objects:
+            mapping = what if isinstance(what, dict) else vars(what)
+            objects.append((what, mapping, dict(mapping), {k: copied(v) for k, v in mapping.items() if type(v) in (list, dict) and len(v) <= MOST_ITEMS}))
+        return self.values(), objects, [(what, list(what)) for what in self.lists]
+
+    def restore(self, snapshot):
+        """Puts attributes back as they were; gives the numbers that had changed, as (name, before, after), and the tensors that had been left
+        there, as (mapping, key, what was there before or `MISSING`, tensor)."""
+        values, objects, lists = snapshot
+        numbers, tensors = [], []
+        for (mapping, key), old, label in zip(self.bindings, values, self.labels):
+            new = mapping.get(key)
+            if new is not old and isinstance(new, NUMBERS) and isinstance(old, NUMBERS) and new != old:
+                numbers.append((label, old, new))
+                mapping[key] = old
+        for cell, old in zip(self.cells, values[len(self.bindings):]):
+            new = _contents(cell)
+            if new is not old and isinstance(new, NUMBERS) and isinstance(old, NUMBERS) and new != old:
+                numbers.append((_name_of(cell, self._functions), old, new))
+                cell.cell_contents = old
+        for what, mapping, before, containers in objects:
+            for key in [k for k in mapping if k not in before or mapping[k] is not before[k]]:
+                new, old = mapping[key], before.get(key, MISSING)
+                if isinstance(new, torch.Tensor):
+                    tensors.append((mapping, key, old, new))
+                elif isinstance(new, (int, float, str)) and isinstance(old, NUMBERS) and new != old and key != "training":
+                    numbers.append((key if mapping is what else f"{type(what).__name__}.{key}", old, new))
+                else:
+                    continue
+                put(mapping, key, old)
+            for key, old in containers.items():
+                now = mapping.get(key)
+                if type(now) is type(old) and now is before.get(key) and _holds_traced(now):
+                    now.clear()
+                    (now.extend if isinstance(now, list) else now.update)(old)
+        for what, before in lists:
+            if _holds_traced(what):
+                what[:] = before
+        return numbers, tensors
+
+
+MISSING = object()
+
+
+def put(mapping, key, value):
+    if value is MISSING:
+        mapping.pop(key, None)
+    else:
+        mapping[key] = value
+
+
+def refuse_counters(numbers):
+    if numbers:
+        name, old, new = numbers[0]
+        raise Error(f"{name} changes in the function, from {old} to {new}: a number of Python's is fixed when the function is compiled. Keep it "
+                    "in a buffer, or pass it as an argument")
+
+
+def _contents(cell):
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return None
+
+
+def _name_of(cell, functions):
+    for function in functions:
+        for name, c in zip(function.__code__.co_freevars, function.__closure__ or ()):
+            if c is cell:
+                return name
+    return "a variable"
+
+
+def _is_watched(value):
+    return type(value) in NUMBERS or isinstance(value, (torch.nn.Module, torch.Tensor, torch.optim.Optimizer)) or (
+        hasattr(value, "__dict__") and not isinstance(value, (type, types.ModuleType, types.FunctionType)))
+
+
+def _holds_traced(container):
+    values = container.values() if isinstance(container, dict) else container
+    return any(isinstance(v, torch._subclasses.FakeTensor) for v in values)
