@@ -128,6 +128,10 @@ class Automaton {
   const std::vector<Layer>& update() const { return update_; }
   /// Perception's wiring over all channels and kernels: values by channel, then wire, then kernel.
   const std::vector<Wiring>& spread() const { return spread_; }
+  /// Other wires for the gates of a layer of the update. Steps that were compiled before keep the old ones.
+  void rewire(std::size_t layer, Wiring wiring, WINDROW_WHERE);
+  /// How many wires a layer of the update can read: what the layer before it drives.
+  std::int64_t wires_before(std::size_t layer) const;
   /// All gates there are: those of each kernel and of the update.
   std::int64_t gate_count() const;
 

@@ -76,6 +76,27 @@ Tensor Automaton::step(const Rule& rule, const Tensor& state, std::int64_t heigh
   return run_layers(update_, rule.update, concat({state, x}, 0, where), where);
 }
 
+std::int64_t Automaton::wires_before(std::size_t layer) const {
+  if (layer > 0) return std::ssize(update_[layer - 1].wiring);
+  return options_.channels + std::ssize(spread_.back());
+}
+
+void Automaton::rewire(std::size_t layer, Wiring wiring, Location where) {
+  if (layer >= update_.size())
+    fail(where, "Automaton: there is no update layer " + std::to_string(layer) + ", there are " +
+                    std::to_string(update_.size()));
+  if (wiring.size() != update_[layer].wiring.size())
+    fail(where, "Automaton: wires for " + std::to_string(wiring.size()) + " gates, update layer " +
+                    std::to_string(layer) + " has " + std::to_string(update_[layer].wiring.size()));
+  const std::int64_t wires = wires_before(layer);
+  for (const Wire& wire : wiring)
+    for (const std::int32_t end : {wire.a, wire.b})
+      if (end < 0 || end >= wires)
+        fail(where, "Automaton: update layer " + std::to_string(layer) + " cannot read wire " + std::to_string(end) +
+                        ", it has " + std::to_string(wires));
+  update_[layer].wiring = std::move(wiring);
+}
+
 std::vector<State> Automaton::parameters() const {
   std::vector<State> all = logic::parameters(perception_);
   for (const State& s : logic::parameters(update_)) all.push_back(s);
