@@ -206,7 +206,7 @@ TEST(CircuitRollout, CountsAsARunFromTheBeginningDoes) {
     for (const auto& [height, width] : {std::pair<int64_t, int64_t>{20, 20}, {1, 1}, {3, 70}, {31, 29}, {2, 2}}) {
       const logic::Automaton m = random_automaton(static_cast<std::uint64_t>(height + width));
       const logic::BitGrid start = random_grid(3, height, width, 3), target = random_grid(2, height, width, 4);
-      apps::BitRollout rollout(m, start, target, kSteps, border);
+      apps::BitRollout rollout(m, {start}, {target}, kSteps, border);
       std::mt19937 gen(5);
       logic::Functions kept = logic::functions_of(m);
       int differ = 0;
@@ -273,7 +273,7 @@ std::optional<bool> mends_a_rule(std::uint64_t seed, bool with_slopes) {
   const logic::BitGrid all = after(logic::circuit_of(m), start, kSteps, Border::wrap);
   logic::BitGrid target(1, kSide, kSide);
   for (int64_t i = 0; i < kSide * kSide; ++i) target.set(0, i / kSide, i % kSide, all.get(0, i / kSide, i % kSide));
-  apps::BitRollout rollout(m, start, target, kSteps, Border::wrap);
+  apps::BitRollout rollout(m, {start}, {target}, kSteps, Border::wrap);
   if (break_one_gate(m, rollout) == 0) return {};
   apps::PolishExam exam{
       .errors = [&](const logic::Functions& f) { return rollout.wrong(f); }, .slopes = {}, .visible = 1};

@@ -22,6 +22,8 @@
 
 namespace wr::apps {
 
+class AutomatonExam;
+
 /// All that decides the result of a run. The defaults of a task: automaton_recipe().
 struct AutomatonSettings {
   std::string task = "checkerboard";
@@ -161,12 +163,16 @@ class AutomatonRun {
   Stage next_stage() const;
   AutomatonProgress progress(Stage stage, double rate) const;
   PolishExam::Slopes slopes();
-  void polish();
+  bool mend(const AutomatonExam& exam, Stage stage);
+  bool polish(Stage stage);
+  void rewired();
+  std::uint64_t search_seed() const { return settings_.seed + static_cast<std::uint64_t>(done_ + searched_); }
   CheckpointStates states() const;
 
   AutomatonSettings settings_;
   AutomatonTask task_;
   logic::Automaton automaton_;
+  std::vector<State> wires_;  // of the update's layers, if they are not those of the seed: [gates, 2]
   std::unique_ptr<optim::AdamW> adam_;
   Random random_;
   int threads_;

@@ -2,11 +2,12 @@
 
 namespace wr::apps {
 
-Frame::Frame(std::int64_t height, std::int64_t width, Border border)
-    : height_(height),
+Frame::Frame(std::int64_t grids, std::int64_t height, std::int64_t width, Border border)
+    : grids_(grids),
+      height_(height),
       width_(width),
       stride_(width + 2),
-      words_(words_of(height, width)),
+      words_(words_of(grids, height, width)),
       wrap_(border == Border::wrap),
       inside_(plane(0, height, 0, width)),
       left_(plane(0, height, -1, 0)),
@@ -16,11 +17,12 @@ Frame::Frame(std::int64_t height, std::int64_t width, Border border)
       around_(static_cast<std::size_t>(3 * words_)),
       made_(static_cast<std::size_t>(words_)) {}
 
-Plane Frame::plane_of(const logic::BitGrid& grid, std::int64_t channel) const {
-  Plane bits(static_cast<std::size_t>(words_));
-  for (std::int64_t y = 0; y < height_; ++y)
-    for (std::int64_t x = 0; x < width_; ++x)
-      if (grid.get(channel, y, x)) set(bits, y, x);
+CellBits Frame::plane_of(const std::vector<logic::BitGrid>& grids, std::int64_t channel) const {
+  CellBits bits(static_cast<std::size_t>(words_));
+  for (std::int64_t grid = 0; grid < grids_; ++grid)
+    for (std::int64_t y = 0; y < height_; ++y)
+      for (std::int64_t x = 0; x < width_; ++x)
+        if (grids[grid].get(channel, y, x)) set(bits, grid, y, x);
   return bits;
 }
 
@@ -39,19 +41,20 @@ void Frame::neighbours(int k, Word* to) const {
   for (std::int64_t i = 0; i < words_; ++i) to[i] = shifted(i, by);
 }
 
-void Frame::set(Plane& bits, std::int64_t y, std::int64_t x) const {
-  const std::int64_t bit = (y + 1) * stride_ + x + 1;
+void Frame::set(CellBits& bits, std::int64_t grid, std::int64_t y, std::int64_t x) const {
+  const std::int64_t bit = (grid * (height_ + 2) + y + 1) * stride_ + x + 1;
   bits[bit / 64] |= Word{1} << (bit % 64);
 }
 
-Plane Frame::plane(std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) const {
-  Plane bits(static_cast<std::size_t>(words_));
-  for (std::int64_t y = top; y < bottom; ++y)
-    for (std::int64_t x = left; x < right; ++x) set(bits, y, x);
+CellBits Frame::plane(std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right) const {
+  CellBits bits(static_cast<std::size_t>(words_));
+  for (std::int64_t grid = 0; grid < grids_; ++grid)
+    for (std::int64_t y = top; y < bottom; ++y)
+      for (std::int64_t x = left; x < right; ++x) set(bits, grid, y, x);
   return bits;
 }
 
-void Frame::add_shifted(std::int64_t by, const Plane& where) {
+void Frame::add_shifted(std::int64_t by, const CellBits& where) {
   for (std::int64_t i = 0; i < words_; ++i) made_[i] = shifted(i, by) & where[i];
   Word* middle = around_.data() + words_;
   for (std::int64_t i = 0; i < words_; ++i) middle[i] |= made_[i];

@@ -1,4 +1,4 @@
-// What a circuit does to one grid over some steps, for searches that ask it thousands of times.
+// What a circuit does to some grids over some steps, for searches that ask it thousands of times.
 #pragma once
 
 #include <array>
@@ -16,59 +16,52 @@ struct Polynomial {
 };
 const Polynomial& polynomial_of(int function);
 
-/// What a search makes of a gate of the update: another function, other wires of the layer before.
+/// What becomes of a gate of the update: another function, other wires of the layer before.
 struct GateChange {
   std::size_t layer, gate;  // of Automaton::update()
   int function;
   Wire wire;
 };
 
-/// What hard gates make of one grid in some steps. Asked again with a few other gates, it computes what changes and
+/// What hard gates make of some grids in some steps. Asked again with a few other gates, it computes what changes and
 /// nothing else: for searches that try one change after the other.
 class BitRollout {
  public:
-  BitRollout(const logic::Automaton& automaton, const logic::BitGrid& start, const logic::BitGrid& target,
-             std::int64_t steps, Border border);
-  /// Wrong cells of the target's channels after the last step.
-  std::int64_t wrong(const logic::Functions& functions);
+  /// Starts and targets: a grid each, of one size.
+  BitRollout(const logic::Automaton& automaton, const std::vector<logic::BitGrid>& starts,
+             const std::vector<logic::BitGrid>& targets, std::int64_t steps, Border border);
   /// What it takes of memory.
-  static std::int64_t bytes(const logic::Automaton& automaton, std::int64_t height, std::int64_t width,
-                            std::int64_t steps);
+  static std::int64_t bytes(const logic::Automaton& automaton, std::int64_t grids, std::int64_t height,
+                            std::int64_t width, std::int64_t steps);
 
-  // ---- for searches that change wires too
-  /// Wrong cells as it stands.
+  /// Wrong cells of the targets' channels after the last step.
   std::int64_t wrong() const;
-  /// Changes gates; keep() or take_back() is to follow. Wrong cells then.
-  std::int64_t attempt(const std::vector<GateChange>& changes);
-  void keep() { log_.clear(), gates_before_.clear(); }
+  /// The same with these functions, as they stay until it is asked again.
+  std::int64_t wrong(const logic::Functions& functions);
+  /// The same with changes that keep() or take_back() is to follow.
+  std::int64_t wrong_with(const std::vector<GateChange>& changes);
+  void keep();
   void take_back();
 
-  /// Wires are the nine neighbours of each channel and then gates, layer by layer, perception's first.
-  struct Gate {
-    std::int32_t a, b;
-    std::int32_t function, layer;
-  };
-  std::size_t inputs() const { return inputs_; }
-  const std::vector<Gate>& gates() const { return gates_; }
-  /// The first gate of each layer.
-  const std::vector<std::size_t>& layers() const { return first_of_layer_; }
+  /// As it stands: gates are by layer, perception's first.
+  const logic::Circuit& circuit() const { return circuit_; }
   std::int64_t steps() const { return steps_; }
+  const Frame& frame() const { return frame_; }
   std::size_t words() const { return words_; }  // of a plane
-  Frame& frame() { return frame_; }
-  const std::vector<Plane>& wanted() const { return wanted_; }
-  /// The gates of the target's channels and of all others.
-  std::size_t output(std::size_t channel) const { return first_of_layer_.back() + channel; }
+  const std::vector<CellBits>& targets() const { return targets_; }
+  /// A plane: what a wire of the circuit is in a step.
   const Word* value(std::int64_t step, std::size_t wire) const {
-    return values_.data() + (static_cast<std::size_t>(step) * (inputs_ + gates_.size()) + wire) * words_;
+    return values_.data() + (static_cast<std::size_t>(step) * wires_ + wire) * words_;
   }
-  /// The wires that the first layer of the update reads, and those of any other layer of it.
-  std::int32_t wire_before(std::size_t update_layer, std::int32_t wire) const;
-  std::size_t wires_before(std::size_t update_layer) const;
   std::size_t update_layers() const { return first_of_layer_.size() - perception_layers_; }
-  /// The gate of a layer of the update.
-  std::size_t gate_of(std::size_t update_layer, std::size_t gate) const {
-    return first_of_layer_[perception_layers_ + update_layer] + gate;
+  std::size_t gates_of(std::size_t update_layer) const;
+  /// The circuit's wire that a gate of the update drives.
+  std::size_t wire_of(std::size_t update_layer, std::size_t gate) const {
+    return inputs_ + first_of_layer_[perception_layers_ + update_layer] + gate;
   }
+  /// Wires that a layer of the update can read, and which of the circuit's a number of them is.
+  std::size_t wires_before(std::size_t update_layer) const;
+  std::size_t wire_before(std::size_t update_layer, std::size_t number) const;
 
  private:
   struct Reader {
@@ -82,10 +75,8 @@ class BitRollout {
   };
   struct GateBefore {
     std::size_t gate;
-    Gate was;
+    logic::Gate was;
   };
-  void add_layer(const logic::Circuit& circuit, std::size_t count);
-  Word* at(std::int64_t step, std::size_t wire) { return const_cast<Word*>(value(step, wire)); }
   void connect(std::size_t gate);
   void disconnect(std::size_t gate);
   bool store(std::int64_t step, std::size_t wire, const Word* bits);
@@ -98,12 +89,12 @@ class BitRollout {
   Frame frame_;
   std::int64_t steps_;
   logic::Functions base_, tried_;  // before the last change, and after it
-  std::size_t inputs_ = 0, words_ = 0, perception_layers_ = 0;
-  std::int64_t channels_ = 0;
-  std::vector<Gate> gates_;
+  logic::Circuit circuit_;
+  std::size_t inputs_, channels_, wires_, words_, perception_layers_;
   std::vector<std::size_t> first_of_layer_;
+  std::vector<std::int32_t> layer_;           // of each gate
   std::vector<std::vector<Reader>> readers_;  // of each wire
-  std::vector<Plane> wanted_;
+  std::vector<CellBits> targets_;
   std::vector<Word> values_, made_;
   std::vector<Before> log_;
   std::vector<GateBefore> gates_before_;
