@@ -21,12 +21,13 @@ using std::int64_t;
 
 constexpr int64_t kChannels = 6;
 
-logic::Automaton random_automaton(std::uint64_t seed, logic::Start start = {.pass = 1, .noise = 1}) {
+logic::Automaton random_automaton(std::uint64_t seed, logic::Start start = {.pass = 1, .noise = 1},
+                                  std::vector<int64_t> update_gates = {40, 40, 40, 20, 12, kChannels}) {
   logic::AutomatonOptions o;
   o.channels = kChannels;
   o.kernels = 3;
   o.kernel_gates = {8, 4, 2};
-  o.update_gates = {40, 40, 40, 20, 12, kChannels};
+  o.update_gates = std::move(update_gates);
   o.start = start;
   o.seed = seed;
   return logic::Automaton(o);
@@ -146,7 +147,7 @@ TEST(MendBlame, NamesTheCellsThatSomethingHangsOn) {
     for (const Blame::Ways ways : {Blame::Ways::cancel, Blame::Ways::add_up}) {
       // Gates that pass on one wire: there is one way alone, and Blame is exact.
       EXPECT_EQ(share_that_agrees(random_automaton(1, {.pass = 10}), border, ways), 1);
-      for (std::uint64_t seed = 2; seed <= 6; ++seed)
+      for (std::uint64_t seed = 2; seed <= 4; ++seed)
         EXPECT_GT(share_that_agrees(random_automaton(seed), border, ways), 0.9) << seed;
     }
 }
@@ -155,42 +156,41 @@ TEST(MendBlame, NamesTheCellsThatSomethingHangsOn) {
 struct Task {
   logic::Automaton automaton;
   BitGrid start, target;
-  int64_t wrong;
 };
-constexpr int64_t kSide = 8, kTaskSteps = 4;
+constexpr int64_t kSide = 10, kTaskSteps = 2;
 Task task_of(std::uint64_t seed) {
-  Task task{random_automaton(seed), random_grid(kChannels, kSide, kSide, 3), BitGrid(1, kSide, kSide), 3};
+  Task task{random_automaton(seed, {.pass = 3, .noise = 1}, {60, 60, 60, 60, 60, 30, 16, kChannels}),
+            random_grid(kChannels, kSide, kSide, 3), BitGrid(1, kSide, kSide)};
   const BitGrid all = after(logic::circuit_of(task.automaton), task.start, kTaskSteps, Border::wrap);
   for (int64_t i = 0; i < kSide * kSide; ++i) {
-    const bool turned = i == 10 || i == 28 || i == 51;
+    const bool turned = i % 19 == 5;
     task.target.set(0, i / kSide, i % kSide, all.get(0, i / kSide, i % kSide) != turned);
   }
   return task;
 }
 
 TEST(Mend, FindsWiresWhereOtherFunctionsAreNotEnough) {
-  int mended = 0, by_functions = 0, tasks = 0;
-  for (std::uint64_t seed = 1; seed <= 6; ++seed, ++tasks) {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     Task task = task_of(seed);
-    BitRollout rollout(task.automaton, {task.start}, {task.target}, kTaskSteps, Border::wrap);
-    ASSERT_EQ(rollout.wrong(), task.wrong);
-    const Mended found = mend(rollout, {.tries = 2000, .seed = seed});
-    EXPECT_EQ(rollout.wrong(), found.wrong);
-    mended += found.wrong == 0;
+    const auto rollout_of = [&] {
+      return BitRollout(task.automaton, {task.start}, {task.target}, kTaskSteps, Border::wrap);
+    };
+    BitRollout rollout = rollout_of(), again = rollout;
+    ASSERT_EQ(rollout.wrong(), 5);
+    const Mended found = mend(rollout, {.tries = 1000, .seed = seed});
+    EXPECT_EQ(found.wrong, 0) << seed;
+    EXPECT_EQ(rollout.wrong(), 0) << seed;
+    mend(again, {.tries = 1000, .seed = seed});
+    EXPECT_EQ(again.circuit().gates, rollout.circuit().gates) << "the same seed, another circuit";
     change_gates(task.automaton, found.changes);
-    EXPECT_EQ(wrong_cells(after(logic::circuit_of(task.automaton), task.start, kTaskSteps, Border::wrap), task.target),
-              found.wrong);
-    BitRollout again(task_of(seed).automaton, {task.start}, {task.target}, kTaskSteps, Border::wrap);
-    EXPECT_EQ(mend(again, {.tries = 2000, .seed = seed}).changes.size(), found.changes.size());
+    EXPECT_EQ(logic::circuit_of(task.automaton).gates, rollout.circuit().gates);
 
-    const Task other = task_of(seed);
-    BitRollout functions(other.automaton, {other.start}, {other.target}, kTaskSteps, Border::wrap);
+    task = task_of(seed);
+    BitRollout functions = rollout_of();
     const PolishExam exam{
         .errors = [&](const logic::Functions& f) { return functions.wrong(f); }, .slopes = {}, .visible = 1};
-    by_functions += polish(other.automaton, exam, {.likely = 1, .tries = 20'000, .seed = seed}) == 0;
+    EXPECT_GE(polish(task.automaton, exam, {.likely = 1, .tries = 3000, .seed = seed}), 3) << seed;
   }
-  EXPECT_GE(mended, tasks - 1);
-  EXPECT_LE(by_functions, 1);
 }
 
 /// A picture of a few spots on a small grid, and gates at random: the first search is to find it.
@@ -199,18 +199,20 @@ AutomatonSettings spots(const TemporaryFolder& folder) {
   for (const std::size_t on : {9u, 16u, 24u, 33u}) picture.grey[on] = 255;
   std::ofstream(folder / "spots.png", std::ios::binary) << encode_png(picture);
   AutomatonSettings s = automaton_recipe("pattern");
+  s.seed = 1;
   s.picture = folder / "spots.png";
   s.height = s.width = 7;
   s.steps = 4;
   s.channels = kChannels;
   s.kernels = 3;
   s.kernel_gates = "8,4,2";
-  s.update_gates = "40x3,20,12,6";
-  s.pass = 1;
+  s.update_gates = "60x3,30,16,6";
+  s.pass = 2;
   s.noise = 1;
+  s.lr = 1e-6;  // the search is to find it, not training
   s.solved = 1;
   s.polish = 1;
-  s.updates = 4;
+  s.updates = 40;
   return s;
 }
 
@@ -271,15 +273,15 @@ TEST(MendRun, RefusesWiresThatAreNotThere) {
     file.tensors.at(name) = Array::from(ends, good.tensors.at(name).shape());
     write_safetensors(bad, file.tensors, file.metadata);
   };
-  for (const std::int32_t wire : {-1, 40, 1 << 30}) {
+  for (const std::int32_t wire : {-1, 60, 1 << 30}) {
     with(wire);
-    EXPECT_ERROR(load_automaton(bad), "expected 0 to 39");
-    EXPECT_ERROR(run.load(bad), "expected 0 to 39");
+    EXPECT_ERROR(load_automaton(bad), "expected 0 to 59");
+    EXPECT_ERROR(run.load(bad), "expected 0 to 59");
   }
-  with(39);
+  with(59);
   EXPECT_NO_THROW(load_automaton(bad));
   Safetensors file = good;
-  file.tensors.at(name) = Array::zeros({20, 3}, DType::i32);
+  file.tensors.at(name) = Array::zeros({30, 3}, DType::i32);
   write_safetensors(bad, file.tensors, file.metadata);
   EXPECT_ERROR(load_automaton(bad), "its settings need");
   file.tensors.erase(name);

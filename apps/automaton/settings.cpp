@@ -186,7 +186,8 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
     s.epsilon = 1e-15;
     s.harden = 0;
     s.restore = 0;
-    s.polish = 100;
+    s.polish = 50;
+    s.solved = 0.08;
     s.attempt = 2000;
     s.updates = 12'000;
     s.finish = 6;
