@@ -38,6 +38,7 @@ struct AutomatonSettings {
   double lr = 0.05, weight_decay = 0, beta2 = 0.99, epsilon = 1e-8, clip = 100;
   double pass = 7;            // the logit of pass-through at the start
   double noise = 0;           // deviation of all logits at the start
+  bool look_around = false;   // at the start each kernel looks another way
   double sharpen = 0;         // while the soft loss is low, the sharpness of the softmax grows by this share an update
   double hard = 0;            // share of gates that are hard in an update, drawn anew for each
   double harden = 0.005;      // while the loss is low, the share of gates that are hard grows by this much an update

@@ -113,7 +113,7 @@ class Mender {
   static constexpr std::size_t kMostLiterals = 8;
   static constexpr std::size_t kPaired = 32;        // literals that are tried with every other
   static constexpr std::uint64_t kNearlyBest = 3;   // of so many literals, one is taken
-  static constexpr double kShaken = 0.5;
+  static constexpr double kShaken = 1, kPassing = 0.95;  // shares of gates, and of those that pass on a wire
 
   bool goes_on() const { return tried_ < options_.tries && found_.wrong > 0; }
 
@@ -336,7 +336,7 @@ class Mender {
       for (std::size_t gate = 0; gate < rollout_.gates_of(layer); ++gate) {
         if (seen_[rollout_.wire_of(layer, gate)] || draw_.inside() > share) continue;
         const auto any_wire = [&] { return static_cast<std::int32_t>(draw_.below(rollout_.wires_before(layer))); };
-        const int function = draw_.below(2) == 0 ? static_cast<int>(kPassA) : static_cast<int>(draw_.below(kFunctions));
+        const int function = draw_.inside() < kPassing ? static_cast<int>(kPassA) : static_cast<int>(draw_.below(kFunctions));
         const std::int32_t a = any_wire(), b = any_wire();
         changes.push_back({layer, gate, function, {a, b}});
       }
