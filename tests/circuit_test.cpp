@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <random>
+#include <set>
 
 #include "apps/automaton/export.h"
 #include "apps/automaton/polish.h"
@@ -39,6 +41,44 @@ std::vector<bool> random_bits(std::size_t n, std::mt19937& gen) {
   std::vector<bool> bits(n);
   for (std::size_t i = 0; i < n; ++i) bits[i] = (gen() >> 13 & 1) != 0;
   return bits;
+}
+
+/// The neighbours that some gate of the kernels' last layer passes on, alone, each gate's.
+std::vector<int> looked_at(bool look_around, std::vector<int64_t> kernel_gates) {
+  logic::AutomatonOptions o;
+  o.channels = 2;
+  o.kernels = 4;
+  o.kernel_gates = std::move(kernel_gates);
+  o.update_gates = {16, 8, 4, 2};
+  o.look_around = look_around;
+  const logic::Automaton m(o);
+  Circuit c = logic::circuit_of(m);
+  const std::size_t last = m.spread().size() - 1, gates = m.spread()[last].size() / 2;  // of the first channel
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < last; ++i) first += m.spread()[i].size();
+  c.outputs.clear();
+  for (std::size_t i = 0; i < gates; ++i)
+    c.outputs.push_back(static_cast<std::int32_t>(c.inputs) + static_cast<std::int32_t>(first + i));
+  std::vector<int> found(gates, -1);
+  for (int neighbour = 0; neighbour < 9; ++neighbour) {
+    std::vector<bool> in(static_cast<std::size_t>(c.inputs), false);
+    in[static_cast<std::size_t>(neighbour)] = true;
+    const auto out = c(in);
+    for (std::size_t i = 0; i < gates; ++i)
+      if (out[i]) found[i] = neighbour;
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+TEST(CircuitKernels, LookDifferentWays) {
+  EXPECT_EQ(looked_at(true, {8, 4, 2, 1}), (std::vector<int>{1, 3, 5, 7}));
+  const auto same = looked_at(false, {8, 4, 2, 1});
+  EXPECT_EQ(same.front(), same.back());
+  // Two results a kernel, each of which reaches four neighbours.
+  const auto many = looked_at(true, {8, 4, 2});
+  EXPECT_GE(std::set<int>(many.begin(), many.end()).size(), 6u);
+  EXPECT_EQ(std::count(many.begin(), many.end(), 4), 0);
 }
 
 TEST(CircuitSimplify, KeepsWhatItComputes) {

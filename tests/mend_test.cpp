@@ -1,4 +1,5 @@
-// The search that changes wires: what it asks of a rollout, whom it blames, what it mends, and where its wires are kept.
+// The search that changes wires: what it asks of a rollout, whom it blames, what it mends, and where its wires are
+// kept.
 #include "apps/automaton/mend.h"
 
 #include <gtest/gtest.h>
@@ -133,7 +134,8 @@ double share_that_agrees(const logic::Automaton& m, Border border, Blame::Ways w
         for (int64_t x = 0; x < kWidth; ++x) {
           BitGrid turned = first;
           turned.set(c, y, x, !first.get(c, y, x));
-          const bool hangs = differences(after(circuit, turned, kSteps - 1, border), last)[static_cast<std::size_t>(shown)];
+          const bool hangs =
+              differences(after(circuit, turned, kSteps - 1, border), last)[static_cast<std::size_t>(shown)];
           const Word* plane = blame.of(0, static_cast<std::size_t>(circuit.outputs[c]));
           agree += ((plane[place(y, x) / 64] >> (place(y, x) % 64) & 1) != 0) == hangs;
           ++all;

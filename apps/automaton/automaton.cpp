@@ -295,8 +295,8 @@ bool AutomatonRun::mend(const AutomatonExam& exam, Stage stage) {
 }
 
 /// Gates with which the fewest cells are wrong, on grids that are not trained on: with other wires for a picture, else
-/// or where that finds nothing with other functions. Where the grids are but a few of those there are, their slopes would
-/// lead to what works on them alone.
+/// or where that finds nothing with other functions. Where the grids are but a few of those there are, their slopes
+/// would lead to what works on them alone.
 bool AutomatonRun::polish(Stage stage) {
   AutomatonExam exam(task_, settings_, kLookNumbers + static_cast<std::uint64_t>(looks_++));
   const bool picture = grows_picture(settings_.task);
@@ -350,8 +350,7 @@ Outcome AutomatonRun::train(const AutomatonWatch& watch) {
     } else {
       follow(run_update());
       const bool ripe = recent_ < settings_.solved;
-      const bool polished =
-          settings_.polish > 0 && ripe && (done_ - begun_) % settings_.polish == 0 && polish(stage);
+      const bool polished = settings_.polish > 0 && ripe && (done_ - begun_) % settings_.polish == 0 && polish(stage);
       const bool near = recent_ < 0.1;
       look_now = done_ % (near ? kPointEvery : 5 * kPointEvery) == 0 || done_ == settings_.updates ||
                  (polished && !wires_.empty());

@@ -14,8 +14,9 @@ struct Spot {
   Word bit;
 };
 
-/// Going back from cells at the end: for each gate of a rollout and each step, in which cells another value of that gate
-/// alone would change one of them. A change may go several ways that meet again, and then this is not always right.
+/// Going back from cells at the end: for each gate of a rollout and each step, in which cells another value of that
+/// gate alone would change one of them. A change may go several ways that meet again, and then this is not always
+/// right.
 class Blame {
  public:
   /// Ways that meet: one of two cancels the other, or either is enough.
@@ -38,9 +39,9 @@ class Blame {
   const BitRollout& rollout_;
   Frame frame_;
   std::size_t inputs_, gates_, words_;
-  std::vector<Word> found_;         // by step and gate
-  std::vector<Word> of_wires_;      // in one step
-  std::vector<std::uint8_t> any_;   // whether there is something of a wire
+  std::vector<Word> found_;            // by step and gate
+  std::vector<Word> of_wires_;         // in one step
+  std::vector<std::uint8_t> any_;      // whether there is something of a wire
   std::vector<CellBits> of_channels_;  // after that step
   std::vector<Word> made_;
 };

@@ -36,7 +36,7 @@ class AutomatonExam {
 
   AutomatonSettings settings_;
   std::int64_t target_channels_;
-  bool settles_;  // any start leads to the same end
+  bool settles_;                                   // any start leads to the same end
   std::vector<Grids> grids_;                       // if there is more than one
   std::vector<logic::BitGrid> starts_, targets_;   // the same, one by one
   std::optional<BitRollout> rollout_;              // of a single one

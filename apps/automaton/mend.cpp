@@ -84,11 +84,7 @@ int both(bool a, bool b) { return 1 << (3 - (2 * a + b)); }
 class Mender {
  public:
   Mender(BitRollout& rollout, const MendOptions& options)
-      : rollout_(rollout),
-        options_(options),
-        mends_(rollout),
-        breaks_(rollout),
-        draw_(Rng::stream(options.seed, 0)) {
+      : rollout_(rollout), options_(options), mends_(rollout), breaks_(rollout), draw_(Rng::stream(options.seed, 0)) {
     found_.wrong = rollout.wrong();
   }
 
@@ -106,13 +102,13 @@ class Mender {
   }
 
  private:
-  static constexpr int kInVain = 20;                // looks
-  static constexpr std::size_t kWrongAtOnce = 12;   // cells
-  static constexpr std::size_t kTargets = 60;       // of a look that are tried
-  static constexpr std::size_t kPlaces = 24;        // of a target
+  static constexpr int kInVain = 20;               // looks
+  static constexpr std::size_t kWrongAtOnce = 12;  // cells
+  static constexpr std::size_t kTargets = 60;      // of a look that are tried
+  static constexpr std::size_t kPlaces = 24;       // of a target
   static constexpr std::size_t kMostLiterals = 8;
-  static constexpr std::size_t kPaired = 32;        // literals that are tried with every other
-  static constexpr std::uint64_t kNearlyBest = 3;   // of so many literals, one is taken
+  static constexpr std::size_t kPaired = 32;             // literals that are tried with every other
+  static constexpr std::uint64_t kNearlyBest = 3;        // of so many literals, one is taken
   static constexpr double kShaken = 1, kPassing = 0.95;  // shares of gates, and of those that pass on a wire
 
   bool goes_on() const { return tried_ < options_.tries && found_.wrong > 0; }
@@ -307,7 +303,8 @@ class Mender {
                                      const std::vector<Literal>& literals) {
     if (literals.empty()) return {};
     std::vector<std::int32_t> wires;
-    for (const Literal& l : literals) wires.push_back(static_cast<std::int32_t>(rollout_.wire_before(l.layer, l.number)));
+    for (const Literal& l : literals)
+      wires.push_back(static_cast<std::int32_t>(rollout_.wire_before(l.layer, l.number)));
     const std::vector<bool> seen = seen_with(wires);
     std::vector<GateChange> changes;
     GateChange reader{target.layer, target.gate, corrected(carrier), {carrier.number, 0}};
@@ -321,11 +318,21 @@ class Mender {
       reader.wire.b = static_cast<std::int32_t>(gate);
       changes.push_back(reader);
       const bool last = i + 2 == literals.size();
-      reader = {layer, gate, both(literals[i].value, !last || literals[i + 1].value),
+      reader = {layer,
+                gate,
+                both(literals[i].value, !last || literals[i + 1].value),
                 {static_cast<std::int32_t>(literals[i].number), static_cast<std::int32_t>(literals[i + 1].number)}};
     }
     changes.push_back(reader);
     return changes;
+  }
+
+  /// Of the first layer one that joins what is seen in two directions, so that signals spread over the grid instead of
+  /// moving through it; of the others mostly one that passes them on to the next step.
+  int any_function(std::size_t layer) {
+    constexpr int kExclusiveOr = 6, kOr = 7;
+    if (layer == 0) return draw_.below(2) == 0 ? kExclusiveOr : kOr;
+    return static_cast<int>(draw_.inside() < kPassing ? kPassA : static_cast<std::int64_t>(draw_.below(kFunctions)));
   }
 
   /// Gates that nothing shown depends on get other functions and wires: new signals at no cost.
@@ -336,7 +343,7 @@ class Mender {
       for (std::size_t gate = 0; gate < rollout_.gates_of(layer); ++gate) {
         if (seen_[rollout_.wire_of(layer, gate)] || draw_.inside() > share) continue;
         const auto any_wire = [&] { return static_cast<std::int32_t>(draw_.below(rollout_.wires_before(layer))); };
-        const int function = draw_.inside() < kPassing ? static_cast<int>(kPassA) : static_cast<int>(draw_.below(kFunctions));
+        const int function = any_function(layer);
         const std::int32_t a = any_wire(), b = any_wire();
         changes.push_back({layer, gate, function, {a, b}});
       }

@@ -7,7 +7,6 @@
 #include "apps/automaton/rollout.h"
 #include "windrow/logic.h"
 
-
 namespace wr::apps {
 
 struct MendOptions {

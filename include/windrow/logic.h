@@ -104,8 +104,8 @@ struct AutomatonOptions {
   std::vector<std::int64_t> kernel_gates{8, 4, 2};  // their layers
   std::vector<std::int64_t> update_gates{256, 256, 256, 256, 256, 256, 256, 256, 256, 256, 128, 64, 32, 16, 8, 8};
   Start start;
-  /// Kernels begin by passing on the cells above, left, right, below, and so on, each another one. Else all of them pass
-  /// on the same neighbour, and nothing is known of what lies the other way before training has turned some round.
+  /// Kernels begin by passing on the cells above, left, right, below, and so on, each another one. Else all of them
+  /// pass on the same neighbour, and nothing is known of what lies the other way before training has turned some round.
   bool look_around = false;
   std::uint64_t seed = 1;
   DType dtype = DType::f32;
