@@ -107,9 +107,9 @@ class Mender {
   static constexpr std::size_t kTargets = 60;      // of a look that are tried
   static constexpr std::size_t kPlaces = 24;       // of a target
   static constexpr std::size_t kMostLiterals = 8;
-  static constexpr std::size_t kPaired = 32;             // literals that are tried with every other
-  static constexpr std::uint64_t kNearlyBest = 3;        // of so many literals, one is taken
-  static constexpr double kShaken = 1, kPassing = 0.95;  // shares of gates, and of those that pass on a wire
+  static constexpr std::size_t kPaired = 32;       // literals that are tried with every other
+  static constexpr std::uint64_t kNearlyBest = 3;  // of so many literals, one is taken
+  static constexpr double kShaken = 0.5;
 
   bool goes_on() const { return tried_ < options_.tries && found_.wrong > 0; }
 
@@ -327,14 +327,6 @@ class Mender {
     return changes;
   }
 
-  /// Of the first layer one that joins what is seen in two directions, so that signals spread over the grid instead of
-  /// moving through it; of the others mostly one that passes them on to the next step.
-  int any_function(std::size_t layer) {
-    constexpr int kExclusiveOr = 6, kOr = 7;
-    if (layer == 0) return draw_.below(2) == 0 ? kExclusiveOr : kOr;
-    return static_cast<int>(draw_.inside() < kPassing ? kPassA : static_cast<std::int64_t>(draw_.below(kFunctions)));
-  }
-
   /// Gates that nothing shown depends on get other functions and wires: new signals at no cost.
   void shake() {
     std::vector<GateChange> changes;
@@ -343,7 +335,7 @@ class Mender {
       for (std::size_t gate = 0; gate < rollout_.gates_of(layer); ++gate) {
         if (seen_[rollout_.wire_of(layer, gate)] || draw_.inside() > share) continue;
         const auto any_wire = [&] { return static_cast<std::int32_t>(draw_.below(rollout_.wires_before(layer))); };
-        const int function = any_function(layer);
+        const int function = draw_.below(2) == 0 ? static_cast<int>(kPassA) : static_cast<int>(draw_.below(kFunctions));
         const std::int32_t a = any_wire(), b = any_wire();
         changes.push_back({layer, gate, function, {a, b}});
       }

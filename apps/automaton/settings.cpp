@@ -183,7 +183,6 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
   }
   if (grows_picture(task)) {  // all gates nearly hard from the first to the last update
     s.pass = 14;
-    s.look_around = true;
     s.lr = 0.09;
     s.epsilon = 1e-15;
     s.harden = 0;
