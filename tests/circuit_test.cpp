@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <random>
+#include <set>
 
 #include "apps/automaton/export.h"
 #include "apps/automaton/polish.h"
@@ -39,6 +41,44 @@ std::vector<bool> random_bits(std::size_t n, std::mt19937& gen) {
   std::vector<bool> bits(n);
   for (std::size_t i = 0; i < n; ++i) bits[i] = (gen() >> 13 & 1) != 0;
   return bits;
+}
+
+/// The neighbours that some gate of the kernels' last layer passes on, alone, each gate's.
+std::vector<int> looked_at(bool look_around, std::vector<int64_t> kernel_gates) {
+  logic::AutomatonOptions o;
+  o.channels = 2;
+  o.kernels = 4;
+  o.kernel_gates = std::move(kernel_gates);
+  o.update_gates = {16, 8, 4, 2};
+  o.look_around = look_around;
+  const logic::Automaton m(o);
+  Circuit c = logic::circuit_of(m);
+  const std::size_t last = m.spread().size() - 1, gates = m.spread()[last].size() / 2;  // of the first channel
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < last; ++i) first += m.spread()[i].size();
+  c.outputs.clear();
+  for (std::size_t i = 0; i < gates; ++i)
+    c.outputs.push_back(static_cast<std::int32_t>(c.inputs) + static_cast<std::int32_t>(first + i));
+  std::vector<int> found(gates, -1);
+  for (int neighbour = 0; neighbour < 9; ++neighbour) {
+    std::vector<bool> in(static_cast<std::size_t>(c.inputs), false);
+    in[static_cast<std::size_t>(neighbour)] = true;
+    const auto out = c(in);
+    for (std::size_t i = 0; i < gates; ++i)
+      if (out[i]) found[i] = neighbour;
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+TEST(CircuitKernels, LookDifferentWays) {
+  EXPECT_EQ(looked_at(true, {8, 4, 2, 1}), (std::vector<int>{1, 3, 5, 7}));
+  const auto same = looked_at(false, {8, 4, 2, 1});
+  EXPECT_EQ(same.front(), same.back());
+  // Two results a kernel, each of which reaches four neighbours.
+  const auto many = looked_at(true, {8, 4, 2});
+  EXPECT_GE(std::set<int>(many.begin(), many.end()).size(), 6u);
+  EXPECT_EQ(std::count(many.begin(), many.end(), 4), 0);
 }
 
 TEST(CircuitSimplify, KeepsWhatItComputes) {
@@ -206,7 +246,7 @@ TEST(CircuitRollout, CountsAsARunFromTheBeginningDoes) {
     for (const auto& [height, width] : {std::pair<int64_t, int64_t>{20, 20}, {1, 1}, {3, 70}, {31, 29}, {2, 2}}) {
       const logic::Automaton m = random_automaton(static_cast<std::uint64_t>(height + width));
       const logic::BitGrid start = random_grid(3, height, width, 3), target = random_grid(2, height, width, 4);
-      apps::BitRollout rollout(m, start, target, kSteps, border);
+      apps::BitRollout rollout(m, {start}, {target}, kSteps, border);
       std::mt19937 gen(5);
       logic::Functions kept = logic::functions_of(m);
       int differ = 0;
@@ -273,7 +313,7 @@ std::optional<bool> mends_a_rule(std::uint64_t seed, bool with_slopes) {
   const logic::BitGrid all = after(logic::circuit_of(m), start, kSteps, Border::wrap);
   logic::BitGrid target(1, kSide, kSide);
   for (int64_t i = 0; i < kSide * kSide; ++i) target.set(0, i / kSide, i % kSide, all.get(0, i / kSide, i % kSide));
-  apps::BitRollout rollout(m, start, target, kSteps, Border::wrap);
+  apps::BitRollout rollout(m, {start}, {target}, kSteps, Border::wrap);
   if (break_one_gate(m, rollout) == 0) return {};
   apps::PolishExam exam{
       .errors = [&](const logic::Functions& f) { return rollout.wrong(f); }, .slopes = {}, .visible = 1};

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "apps/automaton/exam.h"
+#include "apps/automaton/wires.h"
 #include "apps/common/metadata.h"
 #include "windrow/clock.h"
 
@@ -27,6 +28,7 @@ logic::AutomatonOptions options_of(const AutomatonSettings& s, std::int64_t atte
   o.kernel_gates = layer_sizes(s.kernel_gates);
   o.update_gates = layer_sizes(s.update_gates);
   o.start = {.pass = s.pass, .noise = s.noise};
+  o.look_around = s.look_around;
   o.seed = s.seed + 0x9e3779b97f4a7c15 * static_cast<std::uint64_t>(attempt);
   o.dtype = dtype_of(s);
   return o;
@@ -240,7 +242,17 @@ void AutomatonRun::begin_again() {
   last_hard_ = 1;
   searched_ = in_vain_ = 0;
   automaton_ = logic::Automaton(options_of(settings_, restarts_));
+  wires_.clear();
   begin();
+}
+
+/// After wires have changed: steps that know them. Training can go on.
+void AutomatonRun::rewired() {
+  wires_ = wire_states(automaton_);
+  const std::vector<State> before = adam_->states();
+  begin();
+  const std::vector<State> now = adam_->states();
+  for (std::size_t i = 0; i < now.size(); ++i) State(now[i]).set(before[i].value());
 }
 
 void AutomatonRun::follow(double error) {
@@ -269,16 +281,31 @@ PolishExam::Slopes AutomatonRun::slopes() {
   return PolishExam::Slopes((*slopes_)(all.start, all.target));
 }
 
-/// Functions of gates that make the fewest cells wrong, on grids that are not trained on. Where these are but a few of
-/// those there are, their slopes would lead to what works on them alone.
-void AutomatonRun::polish() {
+/// Other gates and wires with which nothing is wrong. In a search also those with which less is, in training not: it
+/// might end in a worse place. Whether there are some.
+bool AutomatonRun::mend(const AutomatonExam& exam, Stage stage) {
+  const std::int64_t before = exam.wrong(logic::circuit_of(automaton_));
+  const auto found = exam.mend(automaton_, {.tries = settings_.tries, .seed = search_seed()});
+  if (!found || found->wrong >= before || (stage == Stage::update && found->wrong > 0)) return false;
+  change_gates(automaton_, found->changes);
+  rewired();
+  return true;
+}
+
+/// Gates with which the fewest cells are wrong, on grids that are not trained on: with other wires for a picture, else
+/// or where that finds nothing with other functions. Where the grids are but a few of those there are, their slopes
+/// would lead to what works on them alone.
+bool AutomatonRun::polish(Stage stage) {
   AutomatonExam exam(task_, settings_, kLookNumbers + static_cast<std::uint64_t>(looks_++));
+  const bool picture = grows_picture(settings_.task);
+  if (picture && mend(exam, stage)) return true;
+  if (picture && stage == Stage::update) return false;
   PolishExam questions{.errors = [&](const logic::Functions& functions) { return exam.badness(automaton_, functions); },
                        .slopes = {},
                        .visible = task_.target_channels()};
   if (task_.all_grids() > 0 && settings_.fire >= 1) questions.slopes = [&] { return slopes(); };
-  apps::polish(automaton_, questions,
-               {.tries = settings_.tries, .seed = settings_.seed + static_cast<std::uint64_t>(done_ + searched_)});
+  apps::polish(automaton_, questions, {.tries = settings_.tries, .seed = search_seed()});
+  return true;
 }
 
 /// Updates until nothing more comes of them, then searches where little is wrong, then another wiring.
@@ -316,14 +343,15 @@ Outcome AutomatonRun::train(const AutomatonWatch& watch) {
     const double start = seconds_now();
     bool look_now = true;
     if (stage == Stage::search) {
-      polish();
+      polish(stage);
       ++searched_;
     } else {
       follow(run_update());
       const bool ripe = recent_ < settings_.solved;
-      if (settings_.polish > 0 && ripe && (done_ - begun_) % settings_.polish == 0) polish();
+      const bool polished = settings_.polish > 0 && ripe && (done_ - begun_) % settings_.polish == 0 && polish(stage);
       const bool near = recent_ < 0.1;
-      look_now = done_ % (near ? kPointEvery : 5 * kPointEvery) == 0 || done_ == settings_.updates;
+      look_now = done_ % (near ? kPointEvery : 5 * kPointEvery) == 0 || done_ == settings_.updates ||
+                 (polished && !wires_.empty());
     }
     const Look found = look_now ? look(kLookBatches) : Look{};
     if (stage == Stage::search) in_vain_ = found.error < last_hard_ ? 0 : in_vain_ + 1;
@@ -349,6 +377,7 @@ CheckpointStates AutomatonRun::states() const {
   all.add_group("model", automaton_.parameters());
   all.add_group("optimiser", adam_->states());
   all.add("random", random_.counter());
+  all.add_group(kWires, wires_);
   return all;
 }
 
@@ -377,8 +406,11 @@ void AutomatonRun::load(const std::string& path) {
     if (!(so_far[count] >= 0 && so_far[count] <= static_cast<double>(MetadataReader::kManyTimes)))
       file.refuse("so_far", file.text("so_far"), "counts from 0 on at places 1, 2, 8 and 9");
   std::vector<LossPoint> history = history_of(file);
-  if (restarts != restarts_) {
-    automaton_ = logic::Automaton(options_of(settings_, restarts));
+  logic::Automaton automaton(options_of(settings_, restarts));
+  const bool rewired = take_wires(read_safetensors(path), path, automaton);
+  if (restarts != restarts_ || rewired || !wires_.empty()) {
+    automaton_ = std::move(automaton);
+    wires_ = rewired ? wire_states(automaton_) : std::vector<State>{};
     begin();
   }
   load_checkpoint(path, states());
@@ -402,6 +434,7 @@ TrainedAutomaton load_automaton(const std::string& path) {
   const AutomatonSettings settings = automaton_settings_of(read_safetensors_header(path), path);
   const MetadataReader metadata(file.metadata, path);
   TrainedAutomaton t{settings, logic::Automaton(options_of(settings, restarts_of(metadata))), history_of(metadata)};
+  take_wires(file, path, t.automaton);
   CheckpointStates states;
   states.add_group("model", t.automaton.parameters());
   for (const auto& [name, state] : states.all()) {

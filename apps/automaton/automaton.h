@@ -22,6 +22,8 @@
 
 namespace wr::apps {
 
+class AutomatonExam;
+
 /// All that decides the result of a run. The defaults of a task: automaton_recipe().
 struct AutomatonSettings {
   std::string task = "checkerboard";
@@ -36,6 +38,7 @@ struct AutomatonSettings {
   double lr = 0.05, weight_decay = 0, beta2 = 0.99, epsilon = 1e-8, clip = 100;
   double pass = 7;            // the logit of pass-through at the start
   double noise = 0;           // deviation of all logits at the start
+  bool look_around = false;   // at the start each kernel looks another way
   double sharpen = 0;         // while the soft loss is low, the sharpness of the softmax grows by this share an update
   double hard = 0;            // share of gates that are hard in an update, drawn anew for each
   double harden = 0.005;      // while the loss is low, the share of gates that are hard grows by this much an update
@@ -161,12 +164,16 @@ class AutomatonRun {
   Stage next_stage() const;
   AutomatonProgress progress(Stage stage, double rate) const;
   PolishExam::Slopes slopes();
-  void polish();
+  bool mend(const AutomatonExam& exam, Stage stage);
+  bool polish(Stage stage);
+  void rewired();
+  std::uint64_t search_seed() const { return settings_.seed + static_cast<std::uint64_t>(done_ + searched_); }
   CheckpointStates states() const;
 
   AutomatonSettings settings_;
   AutomatonTask task_;
   logic::Automaton automaton_;
+  std::vector<State> wires_;  // of the update's layers, if they are not those of the seed: [gates, 2]
   std::unique_ptr<optim::AdamW> adam_;
   Random random_;
   int threads_;

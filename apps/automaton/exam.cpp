@@ -11,6 +11,7 @@ namespace {
 
 using logic::BitGrids;
 constexpr std::int64_t kGrids = 64;  // a word's bits
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 27;
 
 /// [channels, grids * cells] as bits, of at most 64 grids from `first` on.
 BitGrids bits_of(const Array& states, const AutomatonSettings& s, std::int64_t first, std::int64_t count) {
@@ -25,15 +26,17 @@ BitGrids bits_of(const Array& states, const AutomatonSettings& s, std::int64_t f
   return bits;
 }
 
-/// [channels, cells] of a single grid.
-logic::BitGrid bit_grid_of(const Array& states, const AutomatonSettings& s) {
+/// [channels, grids * cells], each grid for itself.
+std::vector<logic::BitGrid> bit_grids_of(const Array& states, const AutomatonSettings& s) {
   const Array values = states.astype(DType::f32);
   const float* value = values.data<float>();
-  logic::BitGrid grid(states.size(0), s.height, s.width);
-  for (std::int64_t c = 0; c < states.size(0); ++c)
-    for (std::int64_t y = 0; y < s.height; ++y)
-      for (std::int64_t x = 0; x < s.width; ++x) grid.set(c, y, x, *value++ > 0.5f);
-  return grid;
+  const auto channels = states.size(0), count = states.size(1) / (s.height * s.width);
+  std::vector<logic::BitGrid> grids(static_cast<std::size_t>(count), logic::BitGrid(channels, s.height, s.width));
+  for (std::int64_t c = 0; c < channels; ++c)
+    for (logic::BitGrid& grid : grids)
+      for (std::int64_t y = 0; y < s.height; ++y)
+        for (std::int64_t x = 0; x < s.width; ++x) grid.set(c, y, x, *value++ > 0.5f);
+  return grids;
 }
 
 /// Each bit is 1 with this probability.
@@ -50,10 +53,9 @@ AutomatonExam::AutomatonExam(const AutomatonTask& task, const AutomatonSettings&
   const bool repeat = settings.fire < 1;  // one start goes many ways
   const std::int64_t all = repeat || task.all_grids() == 0 ? kGrids : task.all_grids();
   const auto batch = task.all_grids() == all ? task.all() : task.batch(number, all);
-  if (all == 1) {
-    one_ = {bit_grid_of(batch.start, settings), bit_grid_of(batch.target, settings)};
-    return;
-  }
+  starts_ = bit_grids_of(batch.start, settings);
+  targets_ = bit_grids_of(batch.target, settings);
+  if (all == 1) return;
   for (std::int64_t first = 0; first < all; first += kGrids) {
     const auto count = std::min(kGrids, all - first);
     grids_.push_back({bits_of(batch.start, settings, first, count), bits_of(batch.target, settings, first, count),
@@ -68,29 +70,46 @@ AutomatonExam::AutomatonExam(const AutomatonTask& task, const AutomatonSettings&
 }
 
 std::int64_t AutomatonExam::badness(const logic::Automaton& automaton, const logic::Functions& functions) {
-  constexpr std::int64_t kMostBytes = std::int64_t{1} << 27;
   const AutomatonSettings& s = settings_;
-  if (one_ && !rollout_ && BitRollout::bytes(automaton, s.height, s.width, s.steps) <= kMostBytes)
-    rollout_.emplace(automaton, one_->start, one_->target, s.steps, border_of(s));
+  if (grids_.empty() && !rollout_ && BitRollout::bytes(automaton, 1, s.height, s.width, s.steps) <= kMostBytes)
+    rollout_.emplace(automaton, starts_, targets_, s.steps, border_of(s));
   if (rollout_) return rollout_->wrong(functions);
   const Wrong wrong = count(logic::circuit_of(automaton, functions));
   if (wrong.last == 0 || !settles_) return wrong.last;
   return 4 * wrong.last + wrong.before;
 }
 
+std::optional<Mended> AutomatonExam::mend(const logic::Automaton& automaton, const MendOptions& options) const {
+  constexpr std::int64_t kMostGrids = 8, kTimes = 3;  // what it needs beside the rollout is not twice as much
+  const AutomatonSettings& s = settings_;
+  const auto bytes = [&](std::int64_t grids) {
+    return kTimes * BitRollout::bytes(automaton, grids, s.height, s.width, s.steps);
+  };
+  if (s.fire < 1 || bytes(1) > kMostBytes) return std::nullopt;
+  std::vector<logic::BitGrid> starts = starts_, targets = targets_;
+  while (std::ssize(starts) > kMostGrids || bytes(std::ssize(starts)) > kMostBytes) {
+    starts.pop_back();
+    targets.pop_back();
+  }
+  BitRollout rollout(automaton, starts, targets, s.steps, border_of(s));
+  Mended found = apps::mend(rollout, options);
+  found.wrong = wrong(rollout.circuit());
+  return found;
+}
+
 AutomatonExam::Wrong AutomatonExam::count(const logic::Circuit& circuit) const {
   logic::BitAutomaton automaton(logic::without_unseen_channels(circuit, target_channels_));
   const Border border = border_of(settings_);
   Wrong wrong;
-  if (one_) {
-    logic::BitGrid now = one_->start, next = now;
+  if (grids_.empty()) {
+    logic::BitGrid now = starts_[0], next = now;
     for (std::int64_t step = 0; step < settings_.steps; ++step) {
       automaton.step(now, next, border);
       std::swap(now, next);
     }
     for (std::int64_t c = 0; c < target_channels_; ++c)
       for (std::int64_t y = 0; y < settings_.height; ++y)
-        for (std::int64_t x = 0; x < settings_.width; ++x) wrong.last += now.get(c, y, x) != one_->target.get(c, y, x);
+        for (std::int64_t x = 0; x < settings_.width; ++x) wrong.last += now.get(c, y, x) != targets_[0].get(c, y, x);
     return wrong;
   }
   for (const Grids& g : grids_) {

@@ -72,18 +72,6 @@ std::vector<Choice> unseen_gates(const Automaton& automaton, const Functions& fu
   return unseen;
 }
 
-/// Gates of other functions than before: the two logits change places.
-void exchange(const std::vector<State>& layers, const Functions& before, const Functions& now) {
-  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
-    if (before[layer] == now[layer]) continue;
-    Array z = layers[layer].value().astype(DType::f64);
-    double* row = z.mutable_data<double>();
-    for (std::size_t gate = 0; gate < now[layer].size(); ++gate, row += kFunctions)
-      std::swap(row[before[layer][gate]], row[now[layer][gate]]);
-    State(layers[layer]).set(z.astype(layers[layer].spec().dtype));
-  }
-}
-
 /// c0 + c1 a + c2 b + c3 ab.
 std::array<double, 4> coefficients_of(int function) {
   const auto f = [&](bool a, bool b) { return apply(function, a, b) ? 1.0 : 0.0; };
@@ -150,11 +138,10 @@ class Polisher {
       : automaton_(automaton),
         exam_(exam),
         options_(options),
-        layers_(automaton.parameters()),
         told_(functions_of(automaton)),
         now_(told_),
         best_(told_),
-        likely_(choices(layers_, options.likely)),
+        likely_(choices(automaton.parameters(), options.likely)),
         working_(working_gates(told_)),
         left_(exam.errors(now_)),
         least_(left_),
@@ -191,7 +178,7 @@ class Polisher {
 
   /// The automaton has the functions found so far.
   void tell() {
-    exchange(layers_, told_, now_);
+    exchange_functions(automaton_, told_, now_);
     told_ = now_;
   }
 
@@ -295,7 +282,6 @@ class Polisher {
   const Automaton& automaton_;
   const PolishExam& exam_;
   const PolishOptions& options_;
-  std::vector<State> layers_;
   Functions told_, now_, best_;  // what the automaton has, what is tried, and what leaves the fewest errors
   std::vector<Choice> likely_, working_, kicked_;
   std::int64_t left_, least_, tried_ = 0;
@@ -304,6 +290,18 @@ class Polisher {
 };
 
 }  // namespace
+
+void exchange_functions(const Automaton& automaton, const Functions& before, const Functions& now) {
+  const std::vector<State> layers = automaton.parameters();
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    if (before[layer] == now[layer]) continue;
+    Array z = layers[layer].value().astype(DType::f64);
+    double* row = z.mutable_data<double>();
+    for (std::size_t gate = 0; gate < now[layer].size(); ++gate, row += kFunctions)
+      std::swap(row[before[layer][gate]], row[now[layer][gate]]);
+    State(layers[layer]).set(z.astype(layers[layer].spec().dtype));
+  }
+}
 
 std::vector<Tensor> PolishExam::Slopes::trace(const Automaton::Rule& rule, const Tensor& shown, const Tensor& target) {
   std::vector<Tensor> coefficients = rule.perception;

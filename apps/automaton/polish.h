@@ -43,4 +43,7 @@ struct PolishExam {
 /// taken as a new beginning. Ends at 0 errors. Returns how many are left.
 std::int64_t polish(const logic::Automaton& automaton, const PolishExam& exam, const PolishOptions& options = {});
 
+/// Gates that are to have other functions than before: each gate's two logits change places.
+void exchange_functions(const logic::Automaton& automaton, const logic::Functions& before, const logic::Functions& now);
+
 }  // namespace wr::apps

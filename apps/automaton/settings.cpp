@@ -51,6 +51,7 @@ const std::vector<NamedField<AutomatonSettings>>& automaton_fields() {
       number_field("clip", &S::clip, 0.0, 1e12, "Largest element of a gradient; 0: none"),
       number_field("pass", &S::pass, -100.0, 100.0, "Logit of pass-through at the start"),
       number_field("noise", &S::noise, 0.0, 100.0, "Deviation of all logits at the start"),
+      yes_no_field("look-around", &S::look_around, "At the start each kernel looks another way, not all the same"),
       number_field("sharpen", &S::sharpen, 0.0, 1.0,
                    "Growth of the sharpness an update while the soft loss is low; 0: none"),
       number_field("hard", &S::hard, 0.0, 1.0, "Share of gates that are hard in an update, drawn anew for each"),
@@ -186,7 +187,8 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
     s.epsilon = 1e-15;
     s.harden = 0;
     s.restore = 0;
-    s.polish = 0;
+    s.polish = 50;
+    s.solved = 0.08;
     s.attempt = 2000;
     s.updates = 12'000;
     s.finish = 6;

@@ -41,9 +41,9 @@ std::vector<std::size_t> gates_by_layer(const Automaton& automaton);
 
 /// An equal circuit without pass-throughs, constants, double negations, equal gates and gates that nothing reads.
 Circuit simplified(const Circuit& circuit);
-/// Of an automaton's circuit: for each wire, whether the first `visible` channels depend on it, if only after many
-/// steps.
-std::vector<bool> seen_wires(const Circuit& circuit, std::int64_t visible);
+/// Of an automaton's circuit: for each wire, whether the first `visible` channels, or one of the wires `also`, depend
+/// on it, if only after many steps.
+std::vector<bool> seen_wires(const Circuit& circuit, std::int64_t visible, const std::vector<std::int32_t>& also = {});
 /// Of an automaton's circuit: channels that the first `visible` do not depend on, not even over many steps, become 0.
 Circuit without_unseen_channels(const Circuit& circuit, std::int64_t visible);
 /// How many gates there are of each kind ("and", "xor", "not", ...).

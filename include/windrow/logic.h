@@ -25,7 +25,7 @@ Wiring first_kernel_wiring(std::uint64_t seed);
 
 // ---- gates
 // ----------------------------------------------------------------------------------------------------------------------
-constexpr std::int64_t kFunctions = 16, kPassA = 3;
+constexpr std::int64_t kFunctions = 16, kPassA = 3, kPassB = 5;
 /// What function number `function` makes of two bits.
 bool apply(int function, bool a, bool b);
 /// "0", "a & b", ...: the sixteen functions in order.
@@ -104,6 +104,9 @@ struct AutomatonOptions {
   std::vector<std::int64_t> kernel_gates{8, 4, 2};  // their layers
   std::vector<std::int64_t> update_gates{256, 256, 256, 256, 256, 256, 256, 256, 256, 256, 128, 64, 32, 16, 8, 8};
   Start start;
+  /// Kernels begin by passing on the cells above, left, right, below, and so on, each another one. Else all of them
+  /// pass on the same neighbour, and nothing is known of what lies the other way before training has turned some round.
+  bool look_around = false;
   std::uint64_t seed = 1;
   DType dtype = DType::f32;
 };
@@ -128,6 +131,10 @@ class Automaton {
   const std::vector<Layer>& update() const { return update_; }
   /// Perception's wiring over all channels and kernels: values by channel, then wire, then kernel.
   const std::vector<Wiring>& spread() const { return spread_; }
+  /// Other wires for the gates of a layer of the update. Steps that were compiled before keep the old ones.
+  void rewire(std::size_t layer, Wiring wiring, WINDROW_WHERE);
+  /// How many wires a layer of the update can read: what the layer before it drives.
+  std::int64_t wires_before(std::size_t layer) const;
   /// All gates there are: those of each kernel and of the update.
   std::int64_t gate_count() const;
 

@@ -1,5 +1,6 @@
 // Cellular automata whose rule is a network of gates.
-#include <numeric>
+#include <array>
+#include <optional>
 
 #include "windrow/logic.h"
 #include "windrow/random.h"
@@ -41,6 +42,50 @@ std::vector<Layer> make_perception(const AutomatonOptions& o, std::uint64_t seed
   return layers;
 }
 
+/// A gate of a kernel that passes on one of its wires.
+struct Pass {
+  std::size_t layer;
+  std::int32_t gate;
+  std::int64_t function;  // kPassA or kPassB
+};
+
+/// The gates by which this one passes on a neighbour; nothing if it cannot.
+std::optional<std::vector<Pass>> way_to(const std::vector<Layer>& layers, std::size_t layer, std::int32_t gate,
+                                        std::int32_t neighbour) {
+  const Wire& wire = layers[layer].wiring[gate];
+  if (layer == 0) {
+    if (wire.a != neighbour) return std::nullopt;
+    return std::vector<Pass>{{layer, gate, kPassA}};
+  }
+  for (const std::int64_t function : {kPassA, kPassB})
+    if (auto found = way_to(layers, layer - 1, function == kPassA ? wire.a : wire.b, neighbour)) {
+      found->push_back({layer, gate, function});
+      return found;
+    }
+  return std::nullopt;
+}
+
+/// Each kernel's gates pass on other neighbours than the kernel before.
+void look_around(const std::vector<Layer>& layers, std::int64_t kernels) {
+  constexpr std::array<std::int32_t, 8> kNeighbours{1, 3, 5, 7, 0, 2, 6, 8};
+  std::vector<Array> logits;
+  for (const Layer& layer : layers) logits.push_back(layer.logits.value().astype(DType::f64));
+  std::size_t first = 0;
+  for (std::int64_t kernel = 0; kernel < kernels; ++kernel)
+    for (std::int32_t last = 0; last < std::ssize(layers.back().wiring); ++last, ++first)
+      for (std::size_t i = 0; i < kNeighbours.size(); ++i) {
+        const auto way = way_to(layers, layers.size() - 1, last, kNeighbours[(first + i) % kNeighbours.size()]);
+        if (!way) continue;
+        for (const Pass& pass : *way) {
+          double* row = logits[pass.layer].mutable_data<double>() + (pass.gate * kernels + kernel) * kFunctions;
+          std::swap(row[kPassA], row[pass.function]);
+        }
+        break;
+      }
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    State(layers[i].logits).set(logits[i].astype(layers[i].logits.spec().dtype));
+}
+
 }  // namespace
 
 Automaton::Automaton(const AutomatonOptions& options, Location where) : options_(options) {
@@ -52,6 +97,7 @@ Automaton::Automaton(const AutomatonOptions& options, Location where) : options_
                     std::to_string(o.channels) + " channels");
   Rng seeds = Rng::stream(o.seed, 4);
   perception_ = make_perception(o, seeds.bits(), where);
+  if (o.look_around) look_around(perception_, o.kernels);
   std::int64_t wires = 9;
   for (const Layer& layer : perception_) {
     spread_.push_back(spread_over(layer.wiring, o.channels, wires, o.kernels, spread_.empty()));
@@ -74,6 +120,27 @@ Tensor Automaton::step(const Rule& rule, const Tensor& state, std::int64_t heigh
   Tensor x = neighbours(state, height, width, border, where);
   for (std::size_t i = 0; i < spread_.size(); ++i) x = gates(x, rule.perception[i], spread_[i], where);
   return run_layers(update_, rule.update, concat({state, x}, 0, where), where);
+}
+
+std::int64_t Automaton::wires_before(std::size_t layer) const {
+  if (layer > 0) return std::ssize(update_[layer - 1].wiring);
+  return options_.channels + std::ssize(spread_.back());
+}
+
+void Automaton::rewire(std::size_t layer, Wiring wiring, Location where) {
+  if (layer >= update_.size())
+    fail(where, "Automaton: there is no update layer " + std::to_string(layer) + ", there are " +
+                    std::to_string(update_.size()));
+  if (wiring.size() != update_[layer].wiring.size())
+    fail(where, "Automaton: wires for " + std::to_string(wiring.size()) + " gates, update layer " +
+                    std::to_string(layer) + " has " + std::to_string(update_[layer].wiring.size()));
+  const std::int64_t wires = wires_before(layer);
+  for (const Wire& wire : wiring)
+    for (const std::int32_t end : {wire.a, wire.b})
+      if (end < 0 || end >= wires)
+        fail(where, "Automaton: update layer " + std::to_string(layer) + " cannot read wire " + std::to_string(end) +
+                        ", it has " + std::to_string(wires));
+  update_[layer].wiring = std::move(wiring);
 }
 
 std::vector<State> Automaton::parameters() const {

@@ -195,7 +195,7 @@ std::vector<std::size_t> gates_by_layer(const Automaton& automaton) {
 
 Circuit simplified(const Circuit& circuit) { return Simplifier(circuit).run(); }
 
-std::vector<bool> seen_wires(const Circuit& c, std::int64_t visible) {
+std::vector<bool> seen_wires(const Circuit& c, std::int64_t visible, const std::vector<std::int32_t>& also) {
   const auto inputs = static_cast<std::size_t>(c.inputs), channels = c.outputs.size();
   std::vector<bool> seen(channels, false), read;
   for (std::size_t k = 0; k < channels && static_cast<std::int64_t>(k) < visible; ++k) seen[k] = true;
@@ -205,6 +205,7 @@ std::vector<bool> seen_wires(const Circuit& c, std::int64_t visible) {
     auto mark = [&](std::int32_t wire) {
       if (wire >= 0) read[wire] = true;
     };
+    for (const std::int32_t wire : also) mark(wire);
     for (std::size_t k = 0; k < channels; ++k)
       if (seen[k]) mark(c.outputs[k]);
     for (std::size_t i = c.gates.size(); i-- > 0;) {
