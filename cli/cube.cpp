@@ -54,8 +54,7 @@ CubeSettings settings_for(const CubeOptions& o) {
   }
 }
 
-// ---- what is seen of a run
-// ---------------------------------------------------------------------------------------------------------
+// ---- what is seen of a run ----
 
 std::string success_text(const CubePoint& p) {
   std::vector<std::string> parts;
@@ -123,8 +122,7 @@ Json json_of(const FullCensus& c) {
   return {{"all", json_of(c.all)}, {"by_distance", by}, {"moves", Json::list_of(c.moves)}, {"searched", c.searched}};
 }
 
-// ---- train
-// ---------------------------------------------------------------------------------------------------------------------
+// ---- train ----
 
 void print_start(const CubeRun& run, const CubeOptions& o) {
   const CubeSettings& s = run.settings();
@@ -221,8 +219,7 @@ int train(CubeOptions o) {
   return 0;
 }
 
-// ---- eval and solve
-// ----------------------------------------------------------------------------------------------------------------
+// ---- eval and solve ----
 
 std::vector<std::int32_t> sampled_states(std::int64_t each) {
   const auto& distance = cube_distances();

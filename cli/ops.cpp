@@ -16,7 +16,7 @@ namespace {
 
 using ir::Op;
 
-// ---- elementwise --------------------------------------------------------------------------------------------------
+// ---- elementwise ----
 
 struct Source {
   const char* operands;
@@ -89,7 +89,7 @@ void print_elementwise() {
                cell(rows[i].doc), cell(kSources[i].formula), gradient_text(kSources[i]), bound_text(rows[i]));
 }
 
-// ---- the other ops ------------------------------------------------------------------------------------------------
+// ---- the other ops ----
 
 struct Form {
   Op op;
@@ -203,7 +203,7 @@ void print_structured() {
   }
 }
 
-// ---- compositions -------------------------------------------------------------------------------------------------
+// ---- compositions ----
 
 struct Composition {
   const char *traced, *eager, *meaning;
@@ -265,7 +265,7 @@ void print_compositions() {
     fmt::print("| {} | {} | {} |\n", code(c.traced, ""), code(c.eager, ""), cell(c.meaning));
 }
 
-// ---- names --------------------------------------------------------------------------------------------------------
+// ---- names ----
 
 struct Name {
   const char *elsewhere, *here;

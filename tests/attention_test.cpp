@@ -192,8 +192,7 @@ TEST(AttentionOp, RefusesWhatDoesNotFit) {
             std::string::npos);
 }
 
-// ---- layers
-// -------------------------------------------------------------------------------------------------------------
+// ---- layers ----
 
 TEST(Transformer, SinusoidalPositionsAreThoseOfThePaper) {
   const auto table = numbers(nn::sinusoidal_positions(5, 6));

@@ -68,7 +68,7 @@ Array reference(const std::vector<Array>& in, const Traced& fn) {
 #define EXPECT_MESSAGE(statement, text) \
   EXPECT_EQ(error_of([&] { statement; }), "eager_test.cpp:" + std::to_string(__LINE__) + ": " text)
 
-// ---- every structured op, both forms ------------------------------------------------------------------------------
+// ---- every structured op, both forms ----
 
 struct Structured {
   std::string name;
@@ -341,7 +341,7 @@ TEST(Eager, EveryTypeThatTheTableOfOpsNames) {
   }
 }
 
-// ---- destinations -------------------------------------------------------------------------------------------------
+// ---- destinations ----
 
 TEST(Eager, OverlappingWindowsAreReadBeforeTheyAreWritten) {
   Array a = Array::arange(100);
@@ -397,7 +397,7 @@ TEST(Eager, EmptyAndOneElementArrays) {
   EXPECT_EQ((Array::scalar(2.0f) + Array::scalar(3.0f)).item<float>(), 5);
 }
 
-// ---- operators ----------------------------------------------------------------------------------------------------
+// ---- operators ----
 
 TEST(Eager, Operators) {
   const Array a = Array::from({1.0f, 2.0f, 3.0f}), b = Array::from({4.0f, 5.0f, 6.0f});
@@ -441,7 +441,7 @@ TEST(Eager, ApplyAUsersFunction) {
   EXPECT_TRUE(identical(whole, (x * 10).transpose().astype(DType::i32)));
 }
 
-// ---- the cache ----------------------------------------------------------------------------------------------------
+// ---- the cache ----
 
 TEST(Eager, NoAllocationsOnStridedOrSharedOperandsEither) {
   const Array a = random({64, 48}), b = random({48, 64}, 2).transpose();
@@ -513,7 +513,7 @@ TEST(Eager, TwoThreadsAtOnce) {
   EXPECT_TRUE(right[1]);
 }
 
-// ---- messages -----------------------------------------------------------------------------------------------------
+// ---- messages ----
 
 TEST(EagerMessages, NameTheOpTheSizesAndTheLine) {
   Array a = Array::zeros({2, 3}), b = Array::zeros({4, 3}), i = Array::zeros({3}, DType::i32),

@@ -35,8 +35,7 @@ class ErrorMessage : public testing::Test {
   const Tensor image{Array::zeros({2, 8, 9, 3})}, index{Array::zeros({4}, DType::i32)}, none;
 };
 
-// ---- elementwise
-// -----------------------------------------------------------------------------------------------------------
+// ---- elementwise ----
 TEST_F(ErrorMessage, ElementwiseShapes) {
   REFUSES(add(a, b), "add", "[2,3]", "[4,5]", "2 and 4", "axis 0");
   REFUSES(a * b, "mul", "[2,3]", "[4,5]");
@@ -77,8 +76,7 @@ TEST_F(ErrorMessage, EmptyTensors) {
   REFUSES(eval(none), "eval", "empty Tensor");
 }
 
-// ---- reductions
-// ------------------------------------------------------------------------------------------------------------
+// ---- reductions ----
 TEST_F(ErrorMessage, Reductions) {
   REFUSES(sum(a, 2), "sum", "axis 2", "rank 2");
   REFUSES(max(a, -3), "max", "axis -3", "rank 2");
@@ -92,8 +90,7 @@ TEST_F(ErrorMessage, Reductions) {
   REFUSES(argmax(Tensor(Array::zeros({0, 3})), 0), "argmax", "axis 0", "[0,3]");
 }
 
-// ---- contractions
-// ----------------------------------------------------------------------------------------------------------
+// ---- contractions ----
 TEST_F(ErrorMessage, MatrixProducts) {
   REFUSES(matmul(a, b), "matmul", "inner sizes", "[2,3]", "[4,5]");
   REFUSES(matmul_nt(a, b), "matmul_nt", "[2,3]", "[4,5]");
@@ -119,8 +116,7 @@ TEST_F(ErrorMessage, EinsumSpecs) {
   REFUSES(einsum("", {}), "einsum", "operands");
 }
 
-// ---- shapes
-// ----------------------------------------------------------------------------------------------------------------
+// ---- shapes ----
 TEST_F(ErrorMessage, Shapes) {
   REFUSES(reshape(a, {4, 2}), "reshape", "[2,3]", "6 elements", "[4,2]");
   REFUSES(reshape(a, {4, -1}), "reshape", "[2,3]", "[4,-1]");
@@ -152,8 +148,7 @@ TEST_F(ErrorMessage, Shapes) {
   REFUSES(expand_dims(reshape(a, {1, 1, 1, 1, 1, 1, 2, 3}), 0), "expand_dims", "8");
 }
 
-// ---- indices
-// ---------------------------------------------------------------------------------------------------------------
+// ---- indices ----
 TEST_F(ErrorMessage, Indices) {
   REFUSES(gather(a, v), "gather", "i32", "f32[3]");
   REFUSES(gather(a, index, 2), "gather", "axis 2", "rank 2");
@@ -167,8 +162,7 @@ TEST_F(ErrorMessage, Indices) {
   REFUSES(embedding_sum(a, a), "embedding_sum", "i32", "f32[2,3]");
 }
 
-// ---- windows
-// ---------------------------------------------------------------------------------------------------------------
+// ---- windows ----
 TEST_F(ErrorMessage, Windows) {
   const Tensor weights{Array::zeros({3, 3, 3, 4})}, deep{Array::zeros({3, 3, 5, 4})}, large{Array::zeros({9, 3, 3, 4})};
   REFUSES(conv2d(a, weights), "conv2d", "[batch, height, width, channels]", "[2,3]");
@@ -186,8 +180,7 @@ TEST_F(ErrorMessage, Windows) {
   REFUSES(fold(image, {2, 8, 9, 3}, {.height = 2, .width = 2}), "fold", "[2,8,9,3]", "[batch,7,8,2,2,channels]");
 }
 
-// ---- compositions
-// ----------------------------------------------------------------------------------------------------------
+// ---- compositions ----
 TEST_F(ErrorMessage, Compositions) {
   REFUSES(softmax(a, 2), "softmax", "axis 2", "rank 2");
   REFUSES(softmax(i), "softmax", "i32[2,3]");
@@ -204,8 +197,7 @@ TEST_F(ErrorMessage, Compositions) {
   REFUSES(random.bernoulli(1.5, {2}), "bernoulli", "1.5");
 }
 
-// ---- gradients and control
-// -------------------------------------------------------------------------------------------------
+// ---- gradients and control ----
 TEST_F(ErrorMessage, Gradients) {
   REFUSES(grad(a, {a}), "grad", "one element", "f32[2,3]", "sum or mean");
   REFUSES(grad(sum(i), {a}), "grad", "f32 or f64", "i32[]");
@@ -216,8 +208,7 @@ TEST_F(ErrorMessage, Gradients) {
   REFUSES(repeat(2, [](int, const List& c) { return List{sum(c[0])}; }, {a}), "repeat", "f32[2,3]", "f32[]");
 }
 
-// ---- traces and states
-// -----------------------------------------------------------------------------------------------------
+// ---- traces and states ----
 TEST_F(ErrorMessage, OtherTraces) {
   const auto inside = [&](const auto& use) { compile([&](const Tensor& x) { return use(x); }, f32(2, 3)); };
   REFUSES(inside([&](const Tensor& x) { return x + a; }), "add", "different traces");
@@ -253,8 +244,7 @@ TEST_F(ErrorMessage, Optimisers) {
   REFUSES(adam.minimize(a, {w}), "grad", "one element", "f32[2,3]");
 }
 
-// ---- compile and call
-// ------------------------------------------------------------------------------------------------------
+// ---- compile and call ----
 TEST_F(ErrorMessage, Compile) {
   const auto same = [](const List& x) { return x; };
   REFUSES(compile(same, {f32(2, -3)}), "input", "negative", "f32[2,-3]");

@@ -211,8 +211,7 @@ TEST(NeighbourKernels, AnyStripOfAnyGridOnEveryTarget) {
         }
 }
 
-// ---- traced ops
-// -----------------------------------------------------------------------------------------------------------------
+// ---- traced ops ----
 
 const Wiring kWiring{{0, 1}, {2, 0}, {1, 1}, {3, 2}, {0, 3}, {2, 1}};
 
@@ -414,8 +413,7 @@ TEST(GatePlan, BothGradientsAreTheOraclesTotals) {
   }
 }
 
-// ---- mistakes
-// -------------------------------------------------------------------------------------------------------------------
+// ---- mistakes ----
 
 TEST(GateErrors, SayWhatIsWrong) {
   const Tensor x(Array::zeros({4, 8})), c(Array::zeros({2, 4}));

@@ -58,8 +58,7 @@ double relative_error(const Array& ours, const Array& theirs) {
   return std::sqrt(difference / size);
 }
 
-// ---- the nets of scripts/golden.py
-// ------------------------------------------------------------------------------------
+// ---- the nets of scripts/golden.py ----
 nn::Sequential make_net(const std::string& name, DType t) {
   using namespace nn;
   const auto dense = [t](int in, int out) { return Dense(in, out, {.dtype = t}); };
@@ -147,8 +146,7 @@ std::unique_ptr<optim::Optimiser> make_optimiser(const std::string& name, const 
   throw Error("no optimiser " + name);
 }
 
-// ---- the cases
-// ----------------------------------------------------------------------------------------------------------
+// ---- the cases ----
 struct Golden {
   std::string name, net, loss, optimiser;
 };

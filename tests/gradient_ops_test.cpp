@@ -14,8 +14,7 @@ using test::check_gradients;
 using test::smooth_array;
 using List = std::vector<Tensor>;
 
-// ---- contractions
-// --------------------------------------------------------------------------------------------------------
+// ---- contractions ----
 struct Contraction {
   const char* spec;
   std::vector<Shape> shapes;
@@ -83,8 +82,7 @@ TEST(ContractionGradient, ALayerWithBiasAndRelu) {
                              {smooth_array({5, 4}), smooth_array({4, 3}, 1), smooth_array({3}, 2)}));
 }
 
-// ---- shapes
-// --------------------------------------------------------------------------------------------------------------
+// ---- shapes ----
 struct Rearrangement {
   const char* name;
   Tensor (*call)(const Tensor&);
@@ -130,8 +128,7 @@ TEST(ShapeGradients, ConcatOfSeveralTensors) {
       {smooth_array({3, 2}), smooth_array({3, 4}, 1)}));
 }
 
-// ---- indices
-// -------------------------------------------------------------------------------------------------------------
+// ---- indices ----
 const Array kIndices = Array::from<std::int32_t>({2, 0, 2, 1});
 
 TEST(IndexGradient, Gather) {
@@ -186,8 +183,7 @@ TEST(IndexGradient, ChosenByOneHotOrArgmax) {
                              {smooth_array({3, 4})}));
 }
 
-// ---- windows
-// -------------------------------------------------------------------------------------------------------------
+// ---- windows ----
 const Window kWindows[] = {
     {2, 2, 1, 1, 1, 1, 0, 0, 0, 0}, {2, 3, 2, 1, 1, 1, 1, 0, 1, 1}, {2, 2, 1, 2, 2, 1, 0, 1, 0, 0}};
 
@@ -244,7 +240,7 @@ TEST(NormGradient, EachKind) {
   EXPECT_TRUE(check_gradient([](const List& x) { return square(layer_norm(x[0], {}, x[2])) * x[1]; }, in));
 }
 
-// ---- gradients of the user's ---------------------------------------------------------------------------------------
+// ---- gradients of the user's ----
 
 TEST(CustomGradient, TheRuleReplacesTheOpsOwn) {
   const Array x = smooth_array({3, 4});

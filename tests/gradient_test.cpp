@@ -14,8 +14,7 @@ using test::run_once;
 using test::smooth_array;
 using List = std::vector<Tensor>;
 
-// ---- elementwise: every row of elementwise.def
-// -------------------------------------------------------------------------
+// ---- elementwise: every row of elementwise.def ----
 struct Elementwise {
   std::string_view name;
   std::function<Tensor(const List&)> call;
@@ -82,8 +81,7 @@ TEST(Gradient, CastGoesThroughFloatsAndStopsAtIntegers) {
   EXPECT_TRUE(identical(through(DType::boolean), Array::ones({6}, DType::f64)));
 }
 
-// ---- reductions
-// ----------------------------------------------------------------------------------------------------------
+// ---- reductions ----
 struct Reduction {
   const char* name;
   Tensor (*call)(const Tensor&, const Axes&, Keep);
@@ -125,8 +123,7 @@ TEST(Gradient, ProdWithZeros) {
   EXPECT_TRUE(allclose(run_once(slope, {x})[0], Array::from<double>({{0, 6, 0}, {0, 0, 0}, {12, 8, 6}})));
 }
 
-// ---- compositions
-// --------------------------------------------------------------------------------------------------------
+// ---- compositions ----
 TEST(Gradient, Softmaxes) {
   for (int axis : {0, 1, -1}) {
     EXPECT_TRUE(check_gradient([&](const List& x) { return softmax(x[0], axis); }, {smooth_array({4, 5})}));
@@ -149,8 +146,7 @@ TEST(Gradient, Losses) {
     EXPECT_TRUE(check_gradient([&](const List& x) { return huber(x[0], x[1], delta); }, pair)) << delta;
 }
 
-// ---- what is not smooth
-// --------------------------------------------------------------------------------------------------
+// ---- what is not smooth ----
 TEST(Gradient, EqualOperandsShareTheGradient) {
   const Array a = Array::from<double>({1, 2, 3}), b = Array::from<double>({1, 3, 2});
   const auto maxima = run_once([](const List& x) { return grad(sum(maximum(x[0], x[1])), {x[0], x[1]}); }, {a, b});
@@ -222,8 +218,7 @@ TEST(Gradient, ThirdOrder) {
   EXPECT_TRUE(allclose(r[0], r[1], 1e-12, 1e-12));
 }
 
-// ---- checkpoint and repeat
-// -----------------------------------------------------------------------------------------------
+// ---- checkpoint and repeat ----
 enum class How { kept, checkpoint, repeat, repeat_recompute };
 
 /// A deep chain of layers; what its gradient needs is much, unless it is computed again.

@@ -168,7 +168,7 @@ TEST(GraphText, DamagedTextNeverCrashes) {
   EXPECT_GT(parsed, 100);  // damage inside a name or a number can be harmless
 }
 
-// ---- verify -----------------------------------------------------------------------------------------------------
+// ---- verify ----
 
 std::string verify_message(const Graph& graph) {
   try {

@@ -78,8 +78,7 @@ TEST_F(ElementLosses, Hinge) {
                 elementwise(x, side, [](double a, double b) { return std::max(0.0, 0.7 - a * b); }), {3, 4});
 }
 
-// ---- over classes
-// -------------------------------------------------------------------------------------------------------
+// ---- over classes ----
 /// -sum over the last axis of q log p.
 Values entropy_rows(const Values& q, const Values& p, std::size_t classes) {
   Values rows(p.size() / classes);
@@ -133,8 +132,7 @@ TEST_F(ClassLosses, KlDivergence) {
       {2, 3});
 }
 
-// ---- extremes
-// -----------------------------------------------------------------------------------------------------------
+// ---- extremes ----
 template <class Fn>
 Array gradient_at(const Fn& loss, const Array& x) {
   return compile([&](const Tensor& t) { return grad(loss(t), {t})[0]; }, Spec{x.dtype(), x.shape()})(x);
@@ -167,8 +165,7 @@ TEST(LossExtremes, ALabelOutOfRangeIsSeen) {
   EXPECT_TRUE(std::isnan(eval(loss::cross_entropy(Tensor(z), Tensor(label))).item<float>()));
 }
 
-// ---- gradients
-// ----------------------------------------------------------------------------------------------------------
+// ---- gradients ----
 TEST(LossGradients, AgreeWithFiniteDifferences) {
   const Array x = smooth_array({3, 4}), y = smooth_array({3, 4}, 1), labels = Array::from<std::int32_t>({0, 3, 2});
   const Array soft = eval(softmax(Tensor(y))), side = eval(sign(Tensor(y)));
@@ -193,8 +190,7 @@ TEST(LossGradients, AgreeWithFiniteDifferences) {
   EXPECT_TRUE(check_gradient([&](const List& v) { return loss::mse(v[0], v[1]); }, {x, y}));
 }
 
-// ---- errors
-// -------------------------------------------------------------------------------------------------------------
+// ---- errors ----
 TEST(LossErrors, NameTheLossAndTheTypes) {
   const auto error = [](const std::function<void()>& fn) -> std::string {
     try {

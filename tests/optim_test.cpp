@@ -153,8 +153,7 @@ TEST(Optimiser, EachGetsToTheMinimum) {
     EXPECT_TRUE(reaches(*o));
 }
 
-// ---- clipping
-// -----------------------------------------------------------------------------------------------------------
+// ---- clipping ----
 TEST(Clipping, ByValueAndByNorm) {
   const std::vector<Tensor> g{Tensor(Array::from<double>({3, -4})), Tensor(Array::from<double>({{12}}))};
   EXPECT_EQ(eval(global_norm(g)).item<double>(), 13);
@@ -180,8 +179,7 @@ TEST(Clipping, BothInTheOptions) {
   expect_near(numbers(p.value()), {-std::sqrt(0.5), -std::sqrt(0.5)}, 1e-6);
 }
 
-// ---- the plan
-// -----------------------------------------------------------------------------------------------------------
+// ---- the plan ----
 TEST(OptimiserPlan, UpdatesInPlaceWithoutTemporaries) {
   const Array big = Array::ones({512, 512});
   const auto scratch = [&](Optimiser& optimiser) {
@@ -209,8 +207,7 @@ TEST(OptimiserPlan, AdamIsOneOp) {
   for (const char* part : {"lerp", "lerp_square", "adam_step"}) EXPECT_EQ(graph.find(part), std::string::npos) << graph;
 }
 
-// ---- errors
-// -------------------------------------------------------------------------------------------------------------
+// ---- errors ----
 TEST(OptimiserErrors, NameTheLineAndTheSetting) {
   const auto error = [](const std::function<void()>& fn) -> std::string {
     try {

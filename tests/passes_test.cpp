@@ -53,7 +53,7 @@ void expect_pass(const std::function<std::shared_ptr<Graph>(const Graph&)>& pass
               },                                                                \
               expected, __LINE__)
 
-// ---- algebra ----------------------------------------------------------------------------------------------------
+// ---- algebra ----
 
 TEST(Simplify, Sums) {
   EXPECT_SIMPLIFIED(x + 0, "x");
@@ -169,7 +169,7 @@ TEST(Simplify, Casts) {
   EXPECT_SIMPLIFIED(cast(cast(i, DType::f32), DType::i32), "cast(cast(i):f32):i32");
 }
 
-// ---- views and reductions ---------------------------------------------------------------------------------------
+// ---- views and reductions ----
 
 TEST(Simplify, PermutesMoveBehindWhatIsDoneToThem) {
   EXPECT_SIMPLIFIED(relu(transpose(x)), "permute(relu(x)){1,0}");
@@ -300,7 +300,7 @@ TEST(Simplify, CopiesForCheckpointsStayApart) {
   EXPECT_EQ(ir::print(*passes::optimise(*before)), ir::print(*before));
 }
 
-// ---- fold, contract, dce ----------------------------------------------------------------------------------------
+// ---- fold, contract, dce ----
 
 TEST(Fold, OpsOnConstantsBecomeConstants) {
   const auto graph = trace({}, [](const std::vector<Tensor>&) {
@@ -352,7 +352,7 @@ TEST(Contract, ProductsThatAreAdded) {
   EXPECT_CONTRACTED((x * y + r) / (x * y), "div(add(mul(x, y), r), mul(x, y))");
 }
 
-// ---- sums of pads -------------------------------------------------------------------------------------------------
+// ---- sums of pads ----
 
 #define EXPECT_JOINED(traced, expected)                                          \
   expect_pass([](const Graph& g) { return passes::dce(*passes::join_pads(g)); }, \
@@ -434,7 +434,7 @@ TEST(Dce, KeepsInputsAndOrder) {
             "updates %3 <- %4\n");
 }
 
-// ---- einsum lowering --------------------------------------------------------------------------------------------
+// ---- einsum lowering ----
 
 std::string lowered(const std::string& spec, const std::vector<Spec>& shapes) {
   const auto graph =
@@ -511,7 +511,7 @@ TEST(LowerEinsum, ManyOperandsGreedily) {
   lowered(spec + "->am", shapes);
 }
 
-// ---- everything together ----------------------------------------------------------------------------------------
+// ---- everything together ----
 
 TEST(Optimise, RandomSteps) {
   for (unsigned seed = 0; seed < 400; ++seed) {
@@ -526,7 +526,7 @@ TEST(Optimise, RandomSteps) {
   }
 }
 
-// ---- traits -----------------------------------------------------------------------------------------------------
+// ---- traits ----
 
 TEST(Traits, CommutativeOpsAreFoundByAskingTheFormulas) {
   std::vector<std::string_view> found;

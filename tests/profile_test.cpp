@@ -302,8 +302,7 @@ TEST(RooflineTiming, NearerMemoryIsFaster) {
   EXPECT_GT(r.levels.front().gbs, r.levels.back().gbs);
 }
 
-// ---- graphs built to have each bottleneck
-// -------------------------------------------------------------------------------
+// ---- graphs built to have each bottleneck ----
 
 Profile profiled(Step& step, const std::vector<Array>& arguments, int times) {
   std::vector<const Array*> list;

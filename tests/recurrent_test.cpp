@@ -77,7 +77,7 @@ TEST(Recurrence, IsTheNetMomentByMoment) {
       gru_arguments());
 }
 
-// ---- gradients --------------------------------------------------------------------------------------------------
+// ---- gradients ----
 
 RecurrenceOptions option(const List& x, int which) {
   RecurrenceOptions options{.reverse = (which & 1) != 0};
@@ -123,7 +123,7 @@ TEST(Recurrence, RefusesASecondDerivative) {
   }
 }
 
-// ---- kernels and plans ------------------------------------------------------------------------------------------
+// ---- kernels and plans ----
 
 template <class Net>
 Step trained(const Net& net, optim::Optimiser& optimiser, std::int64_t batch, std::int64_t time, std::int64_t in,
@@ -199,7 +199,7 @@ TEST(Recurrence, RecomputingGivesTheSameNumbers) {
   EXPECT_TRUE(test::nearly_equal(results[0], results[1], 1e-6));
 }
 
-// ---- layers, directions, states, lengths ------------------------------------------------------------------------
+// ---- layers, directions, states, lengths ----
 
 template <class Net>
 std::vector<Array> run(const Net& net, const Array& x, const Array* h = nullptr, const Array* c = nullptr,

@@ -169,8 +169,7 @@ TEST(RowKernels, NotANumberAndInfinityShow) {
   EXPECT_EQ(y[6], 0);
 }
 
-// ---- what they stand for
-// ----------------------------------------------------------------------------------------------
+// ---- what they stand for ----
 
 TEST(Rows, AreTheCompositionsTheyStandFor) {
   for (std::size_t row = 0; row < ops::row_ops_facts().size(); ++row) {
@@ -231,8 +230,7 @@ TEST(Rows, GradientsOfFirstAndSecondOrder) {
   EXPECT_TRUE(check_gradient([](const List& t) { return square(rms_norm(t[0], t[1])); }, {x, scale}));
 }
 
-// ---- plans
-// --------------------------------------------------------------------------------------------------------------
+// ---- plans ----
 
 /// Two layers with norms and a loss on labels.
 Step training_step(const CompileOptions& options, const std::shared_ptr<nn::Sequential>& net,

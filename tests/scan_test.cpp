@@ -284,7 +284,7 @@ TEST(Scan, ALoweredLoopIsForAnyDevice) {
     }
 }
 
-// ---- plans ----------------------------------------------------------------------------------------------------------
+// ---- plans ----
 
 struct Net {
   State w{Array::full({8, 24}, 0.02), "w"}, u{Array::full({24, 24}, 0.01), "u"}, b{Array::zeros({24}), "b"},
@@ -374,7 +374,7 @@ TEST_P(ScanPlanFor, RowsGoThroughAllStepsWithoutABarrier) {
   EXPECT_NE(step.describe().find("50 times over"), std::string::npos) << step.describe();
 }
 
-// ---- running --------------------------------------------------------------------------------------------------------
+// ---- running ----
 
 TEST(Scan, SameBitsAtAnyThreadCount) {
   const auto trained = [](int threads, const std::string& simd) {
@@ -478,7 +478,7 @@ TEST(Scan, WorksOutsideATraceAndInACheckpoint) {
   EXPECT_TRUE(test::check_gradients(checked, {x, h}, 1));
 }
 
-// ---- text and errors ------------------------------------------------------------------------------------------------
+// ---- text and errors ----
 
 TEST(Scan, TheTextFormHoldsTheBody) {
   for (const Program& p : programs()) {

@@ -17,8 +17,7 @@ using Doubles = std::vector<double>;
 
 CompileOptions with(int threads, int lanes) { return {.name = {}, .threads = threads, .lanes = lanes}; }
 
-// ---- states
-// ----------------------------------------------------------------------------------------------------------------
+// ---- states ----
 TEST(Step, SeveralStepsShareTheirStates) {
   const State w(Array::from<float>({1, 2}), "w"), target(Array::zeros({2}), "target");
   Step train = compile([&](const Tensor& x) { w.assign(w + x); }, f32(2));
@@ -160,8 +159,7 @@ TEST(Step, AssigningAnInputOrAConstant) {
   EXPECT_EQ(numbers(b.value()), (Doubles{7, 8, 9}));
 }
 
-// ---- results
-// ---------------------------------------------------------------------------------------------------------------
+// ---- results ----
 TEST(Step, ResultsBelongToTheStep) {
   Step step = compile([](const Tensor& x) { return std::pair(x * 2, sum(x)); }, f32(2));
   const auto first = step(Array::from<float>({1, 2}));
@@ -264,8 +262,7 @@ TEST(Step, RowsThatDoNotDivideEvenly) {
     }
 }
 
-// ---- eval
-// --------------------------------------------------------------------------------------------------------------------
+// ---- eval ----
 TEST(Eval, ComputesNow) {
   const State s(Array::from<float>({1, 2, 3}), "s");
   EXPECT_EQ(numbers(eval(s * 2 + Tensor(Array::from<float>({1, 1, 1})))), (Doubles{3, 5, 7}));
@@ -284,8 +281,7 @@ TEST(Eval, LeavesStatesAlone) {
   EXPECT_EQ(numbers(s.value())[0], 1);
 }
 
-// ---- text and facts
-// ------------------------------------------------------------------------------------------------------------
+// ---- text and facts ----
 Step a_training_step(const CompileOptions& options) {
   const State w(Array::ones({20, 30}), "weights"), b(Array::zeros({30}), "bias");
   optim::Adam adam;
@@ -328,8 +324,7 @@ TEST(GraphText, ParsesBackToTheSameText) {
   EXPECT_NE(step.graph().find("weights"), std::string::npos);
 }
 
-// ---- threads
-// -------------------------------------------------------------------------------------------------------------------
+// ---- threads ----
 TEST(Threads, AreSetAndKept) {
   Step step = a_training_step(with(3, 8));
   EXPECT_EQ(step.threads(), 3);
@@ -348,8 +343,7 @@ TEST(Threads, MayBeMoreThanLanes) {
   EXPECT_NEAR(static_cast<double>(step(Array::zeros({1000}))), 1000, 1e-3);
 }
 
-// ---- random numbers
-// ------------------------------------------------------------------------------------------------------------
+// ---- random numbers ----
 TEST(RandomNumbers, AreTheSameAtAnyLanesAndThreads) {
   std::vector<std::vector<Array>> all;
   for (const auto& [threads, lanes] : {std::pair{1, 1}, {2, 1}, {1, 3}, {2, 8}, {0, 0}}) {

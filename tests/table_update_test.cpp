@@ -20,7 +20,7 @@ using cpu::Target;
 using std::int32_t;
 using std::int64_t;
 
-// ---- index_order ------------------------------------------------------------------------------------------------
+// ---- index_order ----
 
 std::vector<int32_t> ordered(const std::vector<int32_t>& indices) {
   std::vector<int32_t> out(2 * indices.size()), scratch(out.size());
@@ -45,7 +45,7 @@ TEST(IndexOrder, IsAStableSort) {
     }
 }
 
-// ---- kernels ----------------------------------------------------------------------------------------------------
+// ---- kernels ----
 
 /// A table of ten entries, updated in two strips. Entries 0, 3 and 7 have no memories; 3 is looked up twice, by both
 /// indices of a row, and once more; two indices are out of range.
@@ -151,7 +151,7 @@ TEST(TableUpdateKernels, SkipNothingThatWouldChange) {
   }
 }
 
-// ---- the pass and plans -----------------------------------------------------------------------------------------
+// ---- the pass and plans ----
 
 constexpr int64_t kEntries = 500, kWidth = 12;
 
@@ -264,7 +264,7 @@ TEST(TableUpdate, HasTheSameBitsOnAnyNumberOfThreads) {
   EXPECT_TRUE(identical(results[0], results[1]));
 }
 
-// ---- SparseAdam -------------------------------------------------------------------------------------------------
+// ---- SparseAdam ----
 
 /// PyTorch's formulas, entry by entry.
 struct ReferenceSparseAdam {

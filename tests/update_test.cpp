@@ -101,7 +101,7 @@ TEST(UpdateRows, HaveAsManyOperandsAsTheySay) {
   }
 }
 
-// ---- the pass ---------------------------------------------------------------------------------------------------
+// ---- the pass ----
 
 /// An optimiser's graph before and after the pass; `update` is the op that must be there.
 void expect_fused(optim::Optimiser& optimiser, const std::string& update) {
@@ -162,7 +162,7 @@ TEST(Fuse, LeavesOperandsThatAreRepeated) {
   EXPECT_EQ(ir::print(*passes::fuse(*graph)).find("sgd_update"), std::string::npos);
 }
 
-// ---- plans and runs ---------------------------------------------------------------------------------------------
+// ---- plans and runs ----
 
 TEST(UpdatePlan, OneCallReadsAndWritesEveryState) {
   State p(Array::ones({64, 32}), "p");

@@ -369,8 +369,7 @@ Outcome AutomatonRun::train(const AutomatonWatch& watch) {
   return Outcome::not_exact;
 }
 
-// ---- checkpoints
-// ----------------------------------------------------------------------------------------------------------------
+// ---- checkpoints ----
 
 CheckpointStates AutomatonRun::states() const {
   CheckpointStates all;

@@ -92,8 +92,7 @@ Picture read_pgm(Bytes& in) {
   return p;
 }
 
-// ---- PNG
-// ------------------------------------------------------------------------------------------------------------------
+// ---- PNG ----
 struct PngHeader {
   std::int64_t width, height;
   int channels;  // 1 grey, 2 grey + alpha, 3 RGB, 4 RGB + alpha

@@ -295,8 +295,7 @@ class QCube : public CubeLearner {
   double loss_ = 0;
 };
 
-// ---- checkpoints
-// ----------------------------------------------------------------------------------------------------------------
+// ---- checkpoints ----
 
 CubeState QCube::state() const {
   CubeState s;

@@ -181,8 +181,7 @@ std::vector<std::uint8_t> PocketCube::distances() const {
   return distance;
 }
 
-// ---- orbits
-// ------------------------------------------------------------------------------------------------------------------
+// ---- orbits ----
 
 namespace {
 

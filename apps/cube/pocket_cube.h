@@ -15,8 +15,7 @@
 
 namespace wr::apps {
 
-// ---- stickers
-// ----------------------------------------------------------------------------------------------------------------
+// ---- stickers ----
 /// Faces U R F D L B, each row by row as on the unfolded cube:
 ///
 ///          U
@@ -49,8 +48,7 @@ using Cube3 = StickerCube<3>;
 /// One move for each cube.
 void turn(std::span<Cube3> cubes, std::span<const std::uint8_t> moves);
 
-// ---- notation
-// ----------------------------------------------------------------------------------------------------------------
+// ---- notation ----
 /// "R U' F2": moves separated by blanks or not; ' and 2 as usual. An Error names the place of what is no move.
 std::vector<std::uint8_t> parse_moves(std::string_view text, int moves);
 std::string print_moves(std::span<const std::uint8_t> moves);
@@ -58,8 +56,7 @@ std::vector<std::uint8_t> inverse(std::span<const std::uint8_t> moves);
 /// Random moves, none of which undoes the one before.
 std::vector<std::uint8_t> scramble(int length, int moves, Rng& rng);
 
-// ---- the 2x2x2 as two numbers
-// ------------------------------------------------------------------------------------------------
+// ---- the 2x2x2 as two numbers ----
 /// All 3,674,160 states by number: which corner stands where (5040) and how each is twisted (729). Solved is 0.
 class PocketCube {
  public:

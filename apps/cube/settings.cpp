@@ -152,8 +152,7 @@ rl::NetOptions net_options(const CubeSettings& s) {
   return o;
 }
 
-// ---- what a net reads
-// -----------------------------------------------------------------------------------------------------
+// ---- what a net reads ----
 
 CubeEncoder::CubeEncoder(const CubeSettings& settings)
     : kind_(settings.encoding == "stickers"  ? Kind::stickers

@@ -18,8 +18,7 @@ const std::vector<std::uint8_t>& cube_distances() {
   return all;
 }
 
-// ---- judging
-// ----------------------------------------------------------------------------------------------------------------
+// ---- judging ----
 
 CubeJudge::CubeJudge(const CubeSettings& settings, const rl::Net& net, std::int64_t batch,
                      const CompileOptions& options)
@@ -126,8 +125,7 @@ CubeJudge::Everything CubeJudge::everything() {
   return all;
 }
 
-// ---- solving
-// ----------------------------------------------------------------------------------------------------------------
+// ---- solving ----
 
 std::optional<std::vector<std::uint8_t>> solve(std::int32_t state, int width, int limit, const CostFunction& costs) {
   if (state == 0) return std::vector<std::uint8_t>{};
@@ -176,8 +174,7 @@ std::optional<std::vector<std::uint8_t>> solve(std::int32_t state, int width, in
   return std::nullopt;
 }
 
-// ---- all states
-// -------------------------------------------------------------------------------------------------------------
+// ---- all states ----
 
 void Census::add(int distance, int moves) {
   ++states;

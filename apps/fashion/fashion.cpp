@@ -98,8 +98,7 @@ Images prepare(const data::Split& all, const Settings& settings) {
   return images;
 }
 
-// ---- answering
-// ----------------------------------------------------------------------------------------------------------
+// ---- answering ----
 
 Classifier::Classifier(const nn::Sequential& net, float scale, float offset, const CompileOptions& options)
     : scale_(scale),
@@ -144,8 +143,7 @@ Evaluation Classifier::evaluate(const data::Dataset& images) {
   return result;
 }
 
-// ---- training
-// ---------------------------------------------------------------------------------------------------------------
+// ---- training ----
 
 TrainingRun::TrainingRun(const Settings& settings, const data::Split& all, int threads, const PlannedFor& plan)
     : settings_(settings), images_(prepare(all, settings)) {

@@ -16,8 +16,7 @@ namespace wr {
 
 using Metadata = std::map<std::string, std::string>;
 
-// ---- safetensors
-// ------------------------------------------------------------------------------------------------------------
+// ---- safetensors ----
 struct Safetensors {
   std::map<std::string, Array> tensors;
   Metadata metadata;
@@ -34,8 +33,7 @@ SafetensorsHeader read_safetensors_header(const std::string& path);
 void write_safetensors(const std::string& path, const std::map<std::string, Array>& tensors,
                        const Metadata& metadata = {});
 
-// ---- checkpoints
-// --------------------------------------------------------------------------------------------------------------
+// ---- checkpoints ----
 /// The states of a run under names that stay the same from one program start to the next:
 ///
 ///     CheckpointStates all;

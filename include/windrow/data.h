@@ -26,13 +26,11 @@ struct ReadLimits {
   std::uint64_t bytes = std::uint64_t{4} << 30;
 };
 
-// ---- IDX: the format of MNIST
-// -----------------------------------------------------------------------------------------
+// ---- IDX: the format of MNIST ----
 /// Plain or gzip-compressed (whatever the name says). Elements: u8; i8, i16 and i32 as i32; f32; f64.
 Array read_idx(const std::string& path, const ReadLimits& limits = {});
 
-// ---- NPY and NPZ: NumPy's formats
-// ---------------------------------------------------------------------------------------
+// ---- NPY and NPZ: NumPy's formats ----
 /// Versions 1 to 3, either byte order, C or Fortran order. f4, f8, u1 and b1 as they are; other integers as i32 if
 /// every value fits. Object arrays (pickled Python) are refused.
 Array read_npy(const std::string& path, const ReadLimits& limits = {});
@@ -42,8 +40,7 @@ void write_npy(const std::string& path, const Array& array);
 enum class Compress : bool { no = false, yes = true };
 void write_npz(const std::string& path, const std::map<std::string, Array>& arrays, Compress compress = Compress::no);
 
-// ---- CSV
-// ------------------------------------------------------------------------------------------------------------------
+// ---- CSV ----
 struct CsvOptions {
   char delimiter = ',';
   /// automatic: the first line is a header if one of its fields is no number (and not missing).
@@ -71,8 +68,7 @@ Table read_csv(const std::string& path, const CsvOptions& options = {});
 /// Shortest digits that read back as the same values.
 void write_csv(const std::string& path, const Table& table, char delimiter = ',');
 
-// ---- data sets
-// --------------------------------------------------------------------------------------------------------------
+// ---- data sets ----
 /// Examples and what is to be learnt about them: row i of x goes with row i of y.
 struct Dataset {
   Array x;  // [examples, ...]
@@ -111,8 +107,7 @@ struct DigitOptions {
 /// digit i is the same whatever the count.
 Dataset draw_digits(std::int64_t count, std::uint64_t seed = 0, const DigitOptions& options = {});
 
-// ---- loading
-// ------------------------------------------------------------------------------------------------------------------
+// ---- loading ----
 /// Random changes to images [h, w] or [h, w, channels]; which, depends on nothing but (seed, epoch, example).
 struct Augment {
   int shift = 0;      // up to this many pixels each way; what comes in is 0

@@ -12,8 +12,7 @@
 
 namespace wr::logic {
 
-// ---- wiring
-// ---------------------------------------------------------------------------------------------------------------------
+// ---- wiring ----
 /// Each pair of neighbours in turn, (0,1), (2,3), ..., (1,2), (3,4), ..., then pairs at distance 2, 3, ...; the first
 /// `out` of them, in an order drawn by the seed. Every wire is read by some gate, so it needs in <= 2 * out; no two
 /// gates read the same pair.
@@ -23,8 +22,7 @@ Wiring random_wiring(std::int64_t in, std::int64_t out, std::uint64_t seed, WIND
 /// The first layer on a 3x3 neighbourhood: each of the eight neighbours with the centre, in an order drawn by the seed.
 Wiring first_kernel_wiring(std::uint64_t seed);
 
-// ---- gates
-// ----------------------------------------------------------------------------------------------------------------------
+// ---- gates ----
 constexpr std::int64_t kFunctions = 16, kPassA = 3, kPassB = 5;
 /// What function number `function` makes of two bits.
 bool apply(int function, bool a, bool b);
@@ -57,8 +55,7 @@ enum class Connect { unique, random };
 std::vector<Layer> make_layers(const std::vector<std::int64_t>& sizes, Connect connect, const Start& start,
                                std::uint64_t seed, const std::string& name, DType dtype = DType::f32, WINDROW_WHERE);
 
-// ---- classification: modules for nn::Sequential
-// ---------------------------------------------------------------------------------------------------------------------
+// ---- classification: modules for nn::Sequential ----
 /// [batch, ...] to [features * thresholds, batch]: 1 where a feature is above a threshold, else 0.
 class Thresholds : public nn::Module {
  public:
@@ -95,8 +92,7 @@ class GroupSum : public nn::Module {
   double temperature_;
 };
 
-// ---- cellular automata
-// ----------------------------------------------------------------------------------------------------------
+// ---- cellular automata ----
 /// What a rule looks like; the defaults are the checkerboard's.
 struct AutomatonOptions {
   std::int64_t channels = 8;

@@ -28,8 +28,9 @@ struct CrossEntropyOptions {
   double label_smoothing = 0;  // this part of the target is spread over all classes
   Reduction reduction = Reduction::mean;
 };
-/// -sum over the last axis of q log softmax(logits). The target q is i32 labels [..] (one that is not in 0..classes-1 is
-/// refused as an argument of a step, gives NaN elsewhere) or probabilities of the logits' shape and type [.., classes].
+/// -sum over the last axis of q log softmax(logits). The target q is i32 labels [..] (one that is not in 0..classes-1
+/// is refused as an argument of a step, gives NaN elsewhere) or probabilities of the logits' shape and type [..,
+/// classes].
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options = {},
                      WINDROW_WHERE);
 

@@ -27,8 +27,7 @@ namespace wr::nn {
 using Where = Location;
 enum class Mode : bool { train, eval };
 
-// ---- initial values
-// ------------------------------------------------------------------------------------------------------
+// ---- initial values ----
 /// From here on, in this thread, layers made in the same order start with the same values. Each drawing of values (and
 /// each Dropout) takes the next of the seed's streams. Without a call the seed is 0.
 void seed(std::uint64_t seed);
@@ -65,8 +64,7 @@ namespace detail {
 std::string name_of(const std::type_info& type);
 }  // namespace detail
 
-// ---- the interface
-// ---------------------------------------------------------------------------------------------------------
+// ---- the interface ----
 /// Tensors in, tensor out, with parameters (trained) and buffers (running statistics, random counters).
 /// Their names are paths: "0.w" in a Sequential, "encoder.conv1.b" where modules are named.
 class Module {
@@ -259,8 +257,7 @@ class Lambda : public Module {
   Function function_;
 };
 
-// ---- activations and shapes
-// --------------------------------------------------------------------------------------------------
+// ---- activations and shapes ----
 Lambda Relu();
 Lambda Relu6();
 Lambda LeakyRelu(double slope = 0.01);
@@ -277,8 +274,7 @@ Lambda Flatten();
 /// [batch, ...] to [batch, sizes...]; one size may be -1.
 Lambda Reshape(const Shape& sizes);
 
-// ---- layers
-// --------------------------------------------------------------------------------------------------------------------
+// ---- layers ----
 struct DenseOptions {
   bool bias = true;
   Initialiser weights = init::he_uniform();
@@ -525,8 +521,7 @@ class Attention : public Module {
   Causal causal_;
 };
 
-// ---- summary
-// -------------------------------------------------------------------------------------------------------------------
+// ---- summary ----
 struct Summary {
   struct Row {
     std::string path, kind;

@@ -70,7 +70,7 @@ class ScalarFunction {
   double (*call_)(const ScalarFunction&, double);
 };
 
-// ---- elementwise: every row of elementwise.def --------------------------------------------------------------------
+// ---- elementwise: every row of elementwise.def ----
 // The overloads are chosen so that arrays and numbers give an Array although both also convert to the operands of
 // traced ops: the first operand matches exactly, the later ones convert and so note the caller's line.
 
@@ -137,7 +137,7 @@ void copy(Destination dst, const Array& x, WINDROW_WHERE);
 void apply(Destination dst, const Array& x, ScalarFunction f, WINDROW_WHERE);
 Array apply(const Array& x, ScalarFunction f, WINDROW_WHERE);
 
-// ---- reductions ---------------------------------------------------------------------------------------------------
+// ---- reductions ----
 #define WINDROW_EAGER_REDUCTIONS(row) \
   row(sum) row(mean) row(max) row(min) row(prod) row(argmax) row(argmin) row(variance) row(logsumexp)
 #define WINDROW_EAGER_REDUCE(name)                                                                            \
@@ -148,7 +148,7 @@ WINDROW_EAGER_REDUCTIONS(WINDROW_EAGER_REDUCE)
 WINDROW_EAGER_REDUCE(norm)
 #undef WINDROW_EAGER_REDUCE
 
-// ---- contractions -------------------------------------------------------------------------------------------------
+// ---- contractions ----
 void einsum(Destination dst, std::string_view spec, std::initializer_list<ArrayOperand> operands, WINDROW_WHERE);
 void einsum(Destination dst, std::string_view spec, std::span<const ArrayOperand> operands, WINDROW_WHERE);
 Array einsum(std::string_view spec, std::initializer_list<ArrayOperand> operands, WINDROW_WHERE);
@@ -163,7 +163,7 @@ Array matmul_tn(const Array& a, const Array& b, WINDROW_WHERE);
 void dot(Destination dst, const Array& a, const Array& b, WINDROW_WHERE);
 Array dot(const Array& a, const Array& b, WINDROW_WHERE);
 
-// ---- shapes (the others are views of Array) -----------------------------------------------------------------------
+// ---- shapes (the others are views of Array) ----
 void concat(Destination dst, std::initializer_list<ArrayOperand> parts, int axis, WINDROW_WHERE);
 void concat(Destination dst, std::span<const ArrayOperand> parts, int axis, WINDROW_WHERE);
 Array concat(std::initializer_list<ArrayOperand> parts, int axis, WINDROW_WHERE);
@@ -175,7 +175,7 @@ Array stack(std::span<const ArrayOperand> parts, int axis, WINDROW_WHERE);
 void pad(Destination dst, const Array& x, const Dims& before, const Dims& after, double value = 0, WINDROW_WHERE);
 Array pad(const Array& x, const Dims& before, const Dims& after, double value = 0, WINDROW_WHERE);
 
-// ---- indices ------------------------------------------------------------------------------------------------------
+// ---- indices ----
 void gather(Destination dst, const Array& x, const Array& indices, int axis = 0, WINDROW_WHERE);
 Array gather(const Array& x, const Array& indices, int axis = 0, WINDROW_WHERE);
 void scatter_add(Destination dst, const Array& base, const Array& indices, const Array& updates, int axis = 0,
@@ -189,7 +189,7 @@ Array one_hot(const Array& indices, std::int64_t classes, DType dtype = DType::f
 void embedding_sum(Destination dst, const Array& table, const Array& indices, WINDROW_WHERE);
 Array embedding_sum(const Array& table, const Array& indices, WINDROW_WHERE);
 
-// ---- windows over images ------------------------------------------------------------------------------------------
+// ---- windows over images ----
 void conv2d(Destination dst, const Array& x, const Array& weights, const ConvOptions& options = {}, WINDROW_WHERE);
 Array conv2d(const Array& x, const Array& weights, const ConvOptions& options = {}, WINDROW_WHERE);
 void conv1d(Destination dst, const Array& x, const Array& weights, const ConvOptions& options = {}, WINDROW_WHERE);
@@ -211,7 +211,7 @@ Array avg_pool(const Array& x, std::int64_t size, std::int64_t stride = 0, WINDR
 void avg_pool(Destination dst, const Array& x, const Window& window, WINDROW_WHERE);
 Array avg_pool(const Array& x, const Window& window, WINDROW_WHERE);
 
-// ---- compositions -------------------------------------------------------------------------------------------------
+// ---- compositions ----
 void softmax(Destination dst, const Array& x, int axis = -1, WINDROW_WHERE);
 Array softmax(const Array& x, int axis = -1, WINDROW_WHERE);
 void log_softmax(Destination dst, const Array& x, int axis = -1, WINDROW_WHERE);
@@ -241,7 +241,7 @@ Array mse(const Array& prediction, const Array& target, WINDROW_WHERE);
 void huber(Destination dst, const Array& prediction, const Array& target, double delta = 1, WINDROW_WHERE);
 Array huber(const Array& prediction, const Array& target, double delta = 1, WINDROW_WHERE);
 
-// ---- gradients ----------------------------------------------------------------------------------------------------
+// ---- gradients ----
 // Of sum(g * op(x)), by the op's first operand where nothing else is said. Inside a step, use grad().
 using UnaryOp = Tensor (*)(const Tensor&, Location);
 using BinaryOp = Tensor (*)(const Operand&, const Operand&);
@@ -268,7 +268,7 @@ WINDROW_EAGER_CONV_GRADIENTS(conv_transpose2d)
 void max_pool_gradient(Destination dst, const Array& x, const Array& g, const Window& window, WINDROW_WHERE);
 void avg_pool_gradient(Destination dst, const Array& g, const Window& window, WINDROW_WHERE);
 
-// ---- operators ----------------------------------------------------------------------------------------------------
+// ---- operators ----
 #define WINDROW_EAGER_OPERATOR(symbol, name)                                                 \
   inline Array operator symbol(const Array& a, const ArrayOperand& b) { return name(a, b); } \
   template <Number N>                                                                        \

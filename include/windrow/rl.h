@@ -21,8 +21,7 @@
 
 namespace wr::rl {
 
-// ---- environments
-// ------------------------------------------------------------------------------------------------------------
+// ---- environments ----
 /// Plain structs with reset(rng), observe(), step(action).
 struct Outcome {
   float reward = 0;
@@ -75,8 +74,7 @@ void step_all(std::span<Environment> environments, std::span<const std::uint8_t>
   for (std::size_t i = 0; i < environments.size(); ++i) outcomes[i] = environments[i].step(actions[i]);
 }
 
-// ---- replay
-// ------------------------------------------------------------------------------------------------------------------
+// ---- replay ----
 /// From one observation to another n steps later: reward is the discounted sum on the way, discount what the value of
 /// `to` is worth: gamma^n, or 0 where the episode ended.
 template <class Observation>
@@ -209,8 +207,7 @@ class Replay {
   std::vector<Entry> entries_;
 };
 
-// ---- schedules
-// ---------------------------------------------------------------------------------------------------------------
+// ---- schedules ----
 /// The share of random actions: from `start`, times `decay` each time (an episode, a step), `least` at least.
 struct Epsilon {
   double start = 1, least = 0.01, decay = 0.999;
@@ -248,8 +245,7 @@ class Curriculum {
   std::size_t next_ = 0;
 };
 
-// ---- nets
-// --------------------------------------------------------------------------------------------------------------------
+// ---- nets ----
 /// What a net reads: the numbers of `active` features that are 1, of `features` in all (i32 [batch, active]); or, with
 /// active 0, all features as numbers (f32 [batch, features]).
 struct Input {
@@ -287,8 +283,7 @@ class Net : public nn::Module {
   std::vector<std::shared_ptr<const nn::Module>> heads_;  // outputs, or value and advantage
 };
 
-// ---- deep Q-learning
-// ---------------------------------------------------------------------------------------------------------
+// ---- deep Q-learning ----
 struct DqnOptions {
   std::int64_t batch = 64;
   double lr = 1e-3;
@@ -367,8 +362,7 @@ class Pretrainer {
   Step train_;
 };
 
-// ---- learning values
-// ----------------------------------------------------------------------------------------------------------
+// ---- learning values ----
 struct ValueOptions {
   std::int64_t batch = 1024, asked = 4096;  // rows of a training step, and of a call of ask()
   double lr = 1e-3;

@@ -98,8 +98,7 @@ class Operand {
 
 #define WINDROW_WHERE Location where = Location::current()
 
-// ---- elementwise: one function a row of elementwise.def
-// ----------------------------------------------------------------
+// ---- elementwise: one function a row of elementwise.def ----
 #define WINDROW_UNARY(name, ...) Tensor name(const Tensor& x, WINDROW_WHERE);
 #define WINDROW_BINARY(name, ...) Tensor name(const Operand& a, const Operand& b);
 #define WINDROW_TERNARY(name, ...) Tensor name(const Operand& a, const Operand& b, const Operand& c);
@@ -124,8 +123,7 @@ inline Tensor operator<=(const Operand& a, const Operand& b) { return le(a, b); 
 inline Tensor operator>(const Operand& a, const Operand& b) { return gt(a, b); }
 inline Tensor operator>=(const Operand& a, const Operand& b) { return ge(a, b); }
 
-// ---- reductions: over the given axes (negative count from the end), over all axes when none is given
-// ---------------------
+// ---- reductions: over the given axes (negative count from the end), over all axes when none is given ----
 struct Axes {
   Axes() = default;
   Axes(int axis) : list{axis}, all(false) {}                          // NOLINT
@@ -146,8 +144,7 @@ Tensor argmax(const Tensor& x, const Axes& axes = {}, Keep keep = Keep::no, WIND
 Tensor argmin(const Tensor& x, const Axes& axes = {}, Keep keep = Keep::no, WINDROW_WHERE);
 Tensor variance(const Tensor& x, const Axes& axes = {}, Keep keep = Keep::no, WINDROW_WHERE);
 
-// ---- contractions
-// --------------------------------------------------------------------------------------------------------
+// ---- contractions ----
 /// einsum("bi,io->bo", {x, w}): any number of operands, any labels, repeated labels (diagonals), labels to sum over.
 Tensor einsum(std::string_view spec, const std::vector<Tensor>& operands, WINDROW_WHERE);
 /// The matrix product over the last two axes; leading axes are batches and broadcast.
@@ -156,8 +153,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, WINDROW_WHERE);
 Tensor matmul_nt(const Tensor& a, const Tensor& b, WINDROW_WHERE);
 Tensor matmul_tn(const Tensor& a, const Tensor& b, WINDROW_WHERE);
 
-// ---- shapes
-// --------------------------------------------------------------------------------------------------------------
+// ---- shapes ----
 /// One size may be -1: it is worked out.
 Tensor reshape(const Tensor& x, const Shape& shape, WINDROW_WHERE);
 Tensor flatten(const Tensor& x, int from_axis = 0, WINDROW_WHERE);
@@ -174,8 +170,7 @@ Tensor stack(const std::vector<Tensor>& parts, int axis, WINDROW_WHERE);
 /// `before[i]` and `after[i]` elements of `value` round axis i.
 Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value = 0, WINDROW_WHERE);
 
-// ---- indices (i32); out of range reads NaN (0 for integers) and writes nothing
-// --------------------------------------------
+// ---- indices (i32); out of range reads NaN (0 for integers) and writes nothing ----
 /// Rows of x along an axis: the axis is replaced by the shape of the indices.
 Tensor gather(const Tensor& x, const Tensor& indices, int axis = 0, WINDROW_WHERE);
 /// base with updates added at the indices along an axis; equal indices add up.
@@ -197,8 +192,7 @@ SparseAdamStep sparse_adam_step(const Tensor& parameter, const Tensor& mean, con
 /// start, start + step, ... along one axis of the shape.
 Tensor iota(const Shape& shape, int axis, DType dtype = DType::i32, WINDROW_WHERE);
 
-// ---- recurrent nets over [batch, time, ...]
-// ------------------------------------------------------------------------------
+// ---- recurrent nets over [batch, time, ...] ----
 struct RecurrenceOptions {
   bool reverse = false;  // from the last moment to the first
   Tensor lengths = {};   // i32[batch]: from that moment on a row keeps its state; empty: all of the time
@@ -217,8 +211,7 @@ Recurrence lstm(const Tensor& gates, const Tensor& w_h, const Tensor& h, const T
 Recurrence gru(const Tensor& gates, const Tensor& w_h, const Tensor& b_h, const Tensor& h,
                const RecurrenceOptions& options = {}, WINDROW_WHERE);
 
-// ---- windows over images [batch, height, width, channels]
-// ----------------------------------------------------------------
+// ---- windows over images [batch, height, width, channels] ----
 struct Window {
   std::int64_t height = 1, width = 1;
   std::int64_t stride_h = 1, stride_w = 1;
@@ -262,8 +255,7 @@ Tensor max_pool(const Tensor& x, const Window& window, WINDROW_WHERE);
 Tensor avg_pool(const Tensor& x, std::int64_t size, std::int64_t stride = 0, WINDROW_WHERE);
 Tensor avg_pool(const Tensor& x, const Window& window, WINDROW_WHERE);
 
-// ---- logic gates: values of wires in many cells, [wires, cells]
-// -----------------------------------------------------------------------------------------------------------------------
+// ---- logic gates: values of wires in many cells, [wires, cells] ----
 /// The two wires a gate reads.
 struct Wire {
   std::int32_t a = 0, b = 0;
@@ -283,8 +275,7 @@ enum class Border : bool { zero = false, wrap = true };
 /// each cell, [channels * 9, cells]: row by row, the cell itself is number 4 of its nine.
 Tensor neighbours(const Tensor& x, std::int64_t height, std::int64_t width, Border border, WINDROW_WHERE);
 
-// ---- random numbers: counter-based, the same at any thread count
-// ----------------------------------------------------------
+// ---- random numbers: counter-based, the same at any thread count ----
 /// A stream of random numbers: a seed and a counter that each run of a step that uses it advances by one.
 class Random {
  public:
@@ -301,8 +292,7 @@ class Random {
   State counter_;
 };
 
-// ---- compositions: traced from ops
-// ---------------------------------------------------------------------
+// ---- compositions: traced from ops ----
 Tensor softmax(const Tensor& x, int axis = -1, WINDROW_WHERE);
 Tensor log_softmax(const Tensor& x, int axis = -1, WINDROW_WHERE);
 Tensor logsumexp(const Tensor& x, const Axes& axes = {}, Keep keep = Keep::no, WINDROW_WHERE);
@@ -326,8 +316,7 @@ Tensor mse(const Tensor& prediction, const Tensor& target, WINDROW_WHERE);
 /// 0.5 d^2 where |d| < delta, delta * (|d| - 0.5 delta) elsewhere; not reduced.
 Tensor huber(const Tensor& prediction, const Tensor& target, double delta = 1, WINDROW_WHERE);
 
-// ---- gradients and control
-// -------------------------------------------------------------------------------------------------
+// ---- gradients and control ----
 /// What becomes of a tensor that no gradient reaches, because the loss does not depend on it, or only through ops that
 /// have none (argmax, round, comparisons, stop_gradient): an Error that names what is in the way, or zeros.
 enum class Unused : bool { refuse = false, allow = true };

@@ -6,7 +6,7 @@
 
 namespace wr::nn {
 
-// ---- positions -----------------------------------------------------------------------------------------------------
+// ---- positions ----
 /// Row t is sin(t w), cos(t w) in turns, with w from 1 down to 1 / base: f64[length, width].
 Array sinusoidal_positions(std::int64_t length, std::int64_t width, double base = 10000);
 /// x [b,t,heads,d] with columns i and i + d/2 of position p turned by p / base^(2i/d), so that products of queries and
@@ -32,7 +32,7 @@ class Positions : public Module {
   Tensor forward(const Tensor& x, Mode mode, const Where& where) const override;
 };
 
-// ---- attention -----------------------------------------------------------------------------------------------------
+// ---- attention ----
 /// The keys and values of the positions that were seen so far, [batch, length, heads, width / heads].
 struct KeyValues {
   KeyValues(std::int64_t batch, std::int64_t length, std::int64_t heads, std::int64_t width, DType dtype = DType::f32);
@@ -66,7 +66,7 @@ class MultiHeadAttention : public Module {
   MultiHeadAttentionOptions options_;
 };
 
-// ---- layers --------------------------------------------------------------------------------------------------------
+// ---- layers ----
 struct TransformerOptions {
   std::int64_t hidden = 0;     // of the two dense layers; 0 for 4 * width
   double dropout = 0;          // behind attention and dense layers

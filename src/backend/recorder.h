@@ -15,7 +15,7 @@ class Recorder {
  public:
   explicit Recorder(const lower::Program& program);
 
-  // ---- while running ------------------------------------------------------------------------------------------------
+  // ---- while running ----
   /// Begins a run; true if it is to be recorded in full.
   bool begin(int members) noexcept;
   /// Where the times of a lane in a phase go: its beginning, then the end of each call.
@@ -26,7 +26,7 @@ class Recorder {
   std::uint64_t* commit_times() noexcept { return now_ + commits_; }
   void end() noexcept;
 
-  // ---- afterwards ---------------------------------------------------------------------------------------------------
+  // ---- afterwards ----
   struct Sum {
     std::uint64_t calls = 0, ticks = 0, min = ~std::uint64_t{0}, max = 0;
     void add(std::uint64_t t) noexcept {

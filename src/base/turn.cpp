@@ -1,5 +1,5 @@
-// Turns as a forest: a joined turn points to the one that stands for it, and only a root's lock counts. The root of fewer
-// turns goes below the other, so that the way up stays short however many are joined.
+// Turns as a forest: a joined turn points to the one that stands for it, and only a root's lock counts. The root of
+// fewer turns goes below the other, so that the way up stays short however many are joined.
 #include "base/turn.h"
 
 #include <utility>

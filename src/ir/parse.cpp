@@ -58,7 +58,7 @@ class Parser {
   }
 
  private:
-  // ---- characters -----------------------------------------------------------------------------------------------
+  // ---- characters ----
   bool at_end() const { return at_ == text_.size(); }
   char peek() const { return at_end() ? '\0' : text_[at_]; }
 
@@ -125,7 +125,7 @@ class Parser {
     return false;
   }
 
-  // ---- tokens ---------------------------------------------------------------------------------------------------
+  // ---- tokens ----
   template <class Number>
   Number number(const char* what) {
     skip_blanks();
@@ -219,7 +219,7 @@ class Parser {
     return out;
   }
 
-  // ---- lines ----------------------------------------------------------------------------------------------------
+  // ---- lines ----
   void header() {
     expect("scopes=");
     graph_->scopes = small("a number");

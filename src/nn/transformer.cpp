@@ -9,7 +9,7 @@
 
 namespace wr::nn {
 
-// ---- positions -----------------------------------------------------------------------------------------------------
+// ---- positions ----
 
 Array sinusoidal_positions(std::int64_t length, std::int64_t width, double base) {
   std::vector<double> table;
@@ -93,7 +93,7 @@ Tensor Positions::next(const Tensor& x, const Tensor& position, Where where) con
   return Operand(x, where) + gather(Tensor(w, where), reshape(position, {1}, where), 0, where);
 }
 
-// ---- attention -----------------------------------------------------------------------------------------------------
+// ---- attention ----
 
 namespace {
 
@@ -181,7 +181,7 @@ Tensor MultiHeadAttention::next(const Tensor& x, const KeyValues& seen, const Te
   return out(reshape(y, x.shape(), where), Mode::eval, where);
 }
 
-// ---- layers --------------------------------------------------------------------------------------------------------
+// ---- layers ----
 
 namespace {
 

@@ -25,7 +25,7 @@ namespace {
 /// Of the gradient's operands: q, k, v, the result, its lse, the result's gradient, perhaps a mask.
 constexpr std::size_t kForward = 3, kBackward = 6;
 
-// ---- types and axes -------------------------------------------------------------------------------------------------
+// ---- types and axes ----
 
 void expect_mask(const Spec& mask, const Spec& q, const Spec& k) {
   const std::int64_t most[] = {q.shape[0], q.shape[2], q.shape[1]};
@@ -100,7 +100,7 @@ double attention_flops(const Spec&, std::span<const Spec> in, const Attrs& attrs
   return attrs.ints[0] ? all / 2 : all;
 }
 
-// ---- gradients and composition --------------------------------------------------------------------------------------
+// ---- gradients and composition ----
 
 Tensor further(const Tensor& first, int number) {
   return ir::apply(Op::result, {first}, {{number}, {}, {}}, Location::current());

@@ -22,8 +22,7 @@ constexpr std::array<std::string_view, 7> kNames{"sum_product", "max_product", "
 
 bool has(const std::string& labels, char label) { return labels.find(label) != std::string::npos; }
 
-// ---- what the semirings are, as compositions
-// -----------------------------------------------------------------------------
+// ---- what the semirings are, as compositions ----
 
 /// "And" of two elements: what is reduced.
 Tensor met(Semiring semiring, const Tensor& a, const Tensor& b) {
@@ -68,8 +67,7 @@ bool distributes(Semiring semiring) {
   return semiring == Semiring::max_plus || semiring == Semiring::min_plus || semiring == Semiring::max_min;
 }
 
-// ---- labels
-// ------------------------------------------------------------------------------------------------------------------
+// ---- labels ----
 
 struct Named {
   Tensor tensor;
@@ -191,7 +189,7 @@ Tensor contract(std::string_view spec, const Tensor& a, const Tensor& b, Semirin
 namespace ops {
 namespace {
 
-// ---- types and axes -------------------------------------------------------------------------------------------------
+// ---- types and axes ----
 
 Spec expect_factors(std::span<const Spec> in) {
   const Spec &a = in[0], &b = in[1];
@@ -251,7 +249,7 @@ double grad_flops(const Spec& out, std::span<const Spec> in, const Attrs& attrs)
   return 2 * contract_flops(out, in, attrs);
 }
 
-// ---- gradients ------------------------------------------------------------------------------------------------------
+// ---- gradients ----
 
 Tensor turned(const Tensor& x) { return permute(x, {0, 2, 1}); }
 
@@ -280,7 +278,7 @@ std::vector<Tensor> gradient_of_share(const Gradient& of) {
 }
 std::vector<Tensor> gradient_of_grad(const Gradient& of) { return gradient_of_parts(Op::contract_grad, 0, of.g, of); }
 
-// ---- compositions ---------------------------------------------------------------------------------------------------
+// ---- compositions ----
 
 /// 1 divided by how many win; of noisy_or the product of the other factors where one is 0, else 0.
 Tensor spelled_share(Semiring semiring, const Tensor& all, const Tensor& result) {

@@ -52,7 +52,7 @@ Tensor neighbours(const Tensor& x, std::int64_t height, std::int64_t width, Bord
 namespace ops {
 namespace {
 
-// ---- gates ------------------------------------------------------------------------------------------------------
+// ---- gates ----
 
 void expect_wires(const Spec& x, const char* what) {
   expect_floating(x, what);
@@ -189,7 +189,7 @@ AxisMap further_grad_axes(int, const Spec&, std::span<const Spec>, const Attrs&)
 
 constexpr ir::FurtherResults kFurtherGrad{1, infer_further_grad, further_grad_axes};
 
-// ---- neighbours -------------------------------------------------------------------------------------------------
+// ---- neighbours ----
 // ints: height, width, 1 if the border wraps
 
 void expect_grids(const Spec& x, const Attrs& attrs) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// ---- elements and arrays ----------------------------------------------------------------------------------------
+// ---- elements and arrays ----
 template <class T>
 Elements read_as(const Array& array) {
   const auto values = array.to_vector<T>();
@@ -84,7 +84,7 @@ void round_to(DType dtype, Elements& elements, Rounding rounding) {
   }
 }
 
-// ---- elementwise ------------------------------------------------------------------------------------------------
+// ---- elementwise ----
 /// The fraction is cut off, what is out of range becomes the nearest number in range, NaN becomes 0.
 double to_integer(double x, double low, double high) {
   return std::isnan(x) ? 0 : std::clamp(std::trunc(x), low, high);
@@ -178,7 +178,7 @@ Elements evaluate_update_of_rows(const Call& call) {
   return out;
 }
 
-// ---- reductions -------------------------------------------------------------------------------------------------
+// ---- reductions ----
 double start_of(Op op, DType dtype) {
   const double largest = is_floating(dtype) ? kInfinity : std::numeric_limits<std::int32_t>::max();
   const double smallest = is_floating(dtype) ? -kInfinity : std::numeric_limits<std::int32_t>::min();
@@ -217,7 +217,7 @@ Elements evaluate_arg(const Call& call) {
   return out;
 }
 
-// ---- einsum -----------------------------------------------------------------------------------------------------
+// ---- einsum ----
 /// A place in an operand or in the result, and how far it moves with the index of each label.
 struct LabelWalk {
   LabelWalk(const std::string& names, const Shape& shape, const std::string& all) : steps(all.size()) {
@@ -268,7 +268,7 @@ Elements evaluate_einsum(const Call& call) {
   }
 }
 
-// ---- rearranging: each result element is one operand element ----------------------------------------------------
+// ---- rearranging: each result element is one operand element ----
 Elements evaluate_rearranging(const Call& call) {
   const int rank = call.out().shape.rank();
   const Shape& x = call.shape(0);
@@ -321,7 +321,7 @@ Elements evaluate_iota(const Call& call) {
   return out;
 }
 
-// ---- all --------------------------------------------------------------------------------------------------------
+// ---- all ----
 }  // namespace
 
 Elements evaluate_op(const Call& call) {

@@ -23,7 +23,7 @@ Interpretation interpret(const Graph& graph, const std::vector<Array>& inputs, R
 /// The value of one node whose operands are constants or iotas, rounded to its type.
 Array evaluate(const Graph& graph, const Node& node);
 
-// ---- for the families of ops, in interpret_*.cpp ----------------------------------------------------------------
+// ---- for the families of ops, in interpret_*.cpp ----
 using Elements = std::vector<double>;
 
 /// An op to be evaluated: the specs and elements of its operands, which of its results is wanted and the spec of that.

@@ -106,7 +106,7 @@ Elements index_order(const Call& call) {
   return out;
 }
 
-// ---- windows ----------------------------------------------------------------------------------------------------
+// ---- windows ----
 /// Where element (y, x) of window (row, column) stands in the image; false if that is outside.
 bool in_image(const Call& call, const Shape& image, std::int64_t row, std::int64_t column, std::int64_t y,
               std::int64_t x, Dims& at) {
@@ -174,7 +174,7 @@ Elements max_pool_scatter(const Call& call) {
   return out;
 }
 
-// ---- convolutions -------------------------------------------------------------------------------------------------
+// ---- convolutions ----
 /// Calls f(pixel, weight, result) for every product that a convolution adds up.
 template <class F>
 void for_each_product(const Call& call, const Shape& image, const Shape& weights, const Shape& results, F f) {

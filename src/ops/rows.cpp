@@ -22,7 +22,7 @@ std::span<const RowFacts> row_ops_facts() {
 
 namespace {
 
-// ---- types and axes -------------------------------------------------------------------------------------------------
+// ---- types and axes ----
 
 Shape shape_of(RowPart part, const Shape& value) {
   if (part == RowPart::column || part == RowPart::total) return {value.back()};
@@ -80,7 +80,7 @@ double row_flops(const Spec&, std::span<const Spec> in, const Attrs&) {
   return static_cast<double>(in[0].shape.count()) * facts_of(op).flops;
 }
 
-// ---- gradients ------------------------------------------------------------------------------------------------------
+// ---- gradients ----
 
 Tensor apply_row(Op op, const std::vector<Tensor>& in, const Attrs& attrs = {}) {
   return ir::apply(op, in, attrs, Location::current());
@@ -131,8 +131,7 @@ OpDef define(Op as, std::string_view name, std::string_view doc) {
           {.sweep = true, .by_row = true, .heavy = facts_of(op).exponential, .flops = row_flops<op>}};
 }
 
-// ---- what they are made of
-// --------------------------------------------------------------------------------------------
+// ---- what they are made of ----
 
 Tensor row_sum(const Tensor& x) { return sum(x, -1, Keep::yes); }
 

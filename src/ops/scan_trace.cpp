@@ -68,8 +68,7 @@ class Former {
   static std::size_t size_of(const Graph& graph) { return static_cast<std::size_t>(graph.size()); }
   bool varies(int id) const { return varies_[id]; }
 
-  // ---- what varies from moment to moment
-  // ------------------------------------------------------------------------------
+  // ---- what varies from moment to moment ----
 
   void find_varying() {
     for (std::size_t k = 0; k < traced_.carries.size(); ++k) {
@@ -100,8 +99,7 @@ class Former {
 
   Tensor tensor_outside(int id) { return {outer_, outside(id)}; }
 
-  // ---- sums
-  // -------------------------------------------------------------------------------------------------------------
+  // ---- sums ----
 
   /// Carried values that only have something added to them: c + v, read nowhere else.
   void find_sums() {
@@ -194,8 +192,7 @@ class Former {
     };
   }
 
-  // ---- carried and stacked values
-  // -----------------------------------------------------------------------------------------
+  // ---- carried and stacked values ----
 
   /// The largest first: strips are cut along its axes.
   void order_carries() {
@@ -281,8 +278,7 @@ class Former {
     return broadcast_to(reshape(t, timed(t.shape(), 1), where_), timed(t.shape(), form_.steps), where_);
   }
 
-  // ---- the op
-  // -------------------------------------------------------------------------------------------------------------
+  // ---- the op ----
 
   void make() {
     form_.stacked = static_cast<int>(stacked_nodes_.size());
@@ -364,8 +360,7 @@ class Former {
   Tensor made_;
 };
 
-// ---- what is given
-// --------------------------------------------------------------------------------------------------------
+// ---- what is given ----
 
 /// The sequences with the moments along axis 0, and how many there are.
 std::int64_t steps_of(const std::vector<Tensor>& sequences, const ScanOptions& options, Location where) {

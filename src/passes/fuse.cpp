@@ -12,7 +12,7 @@
 namespace wr::passes {
 namespace {
 
-// ---- updates ----------------------------------------------------------------------------------------------------
+// ---- updates ----
 
 /// A row of updates.def, read.
 struct UpdateRule {
@@ -155,7 +155,7 @@ int add_update_of_rows(Rewriter& rewriter, const FoundUpdate& update) {
   return rewriter.add(ir::update_of_rows(update.op), operands, {{graph[g.inputs[0]].spec.shape[1], 0}, {}, {}});
 }
 
-// ---- gates ------------------------------------------------------------------------------------------------------
+// ---- gates ----
 
 /// The two gradients of a gate layer: of each pair the node of the first, by that of the second, which comes later.
 std::map<int, int> gate_gradients(const Graph& graph) {

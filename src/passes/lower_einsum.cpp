@@ -59,7 +59,7 @@ class Lowering {
     return shape;
   }
 
-  // ---- one operand ----------------------------------------------------------------------------------------------
+  // ---- one operand ----
   /// "ii": both axes last, seen as one axis of n * n, of which every (n+1)-th element is on the diagonal.
   void take_diagonals(Term& term) {
     for (;;) {
@@ -127,7 +127,7 @@ class Lowering {
     return rewriter_.permute(term.node, order);
   }
 
-  // ---- two operands ---------------------------------------------------------------------------------------------
+  // ---- two operands ----
   std::vector<Step> order() const {
     std::string names;
     std::vector<std::int64_t> sizes;

@@ -185,7 +185,7 @@ bool has_scan(const Graph& graph) {
   return false;
 }
 
-// ---- written out ----------------------------------------------------------------------------------------------------
+// ---- written out ----
 
 /// All results of a scan, as the turns of its body give them.
 std::vector<Tensor> turns(const Node& scan, const std::vector<Tensor>& operands, const std::shared_ptr<Graph>& to) {

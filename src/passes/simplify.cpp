@@ -84,7 +84,7 @@ constexpr RuleText kContractions[] = {
 constexpr int kMostTurns = 32;  // of rules on one node: the rules terminate, this only makes sure of it
 constexpr int kMostDepth = 16;
 
-// ---- rules on all elementwise ops -------------------------------------------------------------------------------
+// ---- rules on all elementwise ops ----
 
 /// An operand that is repeated need not be: ops repeat along axes of size 1. If then nothing is as large as the result
 /// any more, the result itself is repeated instead, after the op.

@@ -24,7 +24,7 @@ int drop_if_same(Simplifier& s, int id) {
   return s[x].spec.shape == s[id].spec.shape ? x : -1;
 }
 
-// ---- reshape ----------------------------------------------------------------------------------------------------
+// ---- reshape ----
 int reshape_of_reshape(Simplifier& s, int id) {
   const int x = operand(s, id);
   return s[x].op == Op::reshape ? s.reshape(operand(s, x), s[id].spec.shape) : -1;
@@ -93,7 +93,7 @@ int reduce_before_reshape(Simplifier& s, int id) {
   return s.reshape(s.make(s[id].op, {source}, {axes, {}, {}}), shape);
 }
 
-// ---- permute ----------------------------------------------------------------------------------------------------
+// ---- permute ----
 Dims order_of(const Simplifier& s, int id) { return ir::list_of(s[id].attrs); }
 
 int drop_identity_permute(Simplifier& s, int id) {
@@ -183,7 +183,7 @@ int concat_before_permute(Simplifier& s, int id) {
   return s.permute(s.make(Op::concat, sources, axis), order);
 }
 
-// ---- broadcast and slice ----------------------------------------------------------------------------------------
+// ---- broadcast and slice ----
 int broadcast_of_broadcast(Simplifier& s, int id) {
   const int x = operand(s, id);
   return s[x].op == Op::broadcast ? s.broadcast(operand(s, x), s[id].spec.shape) : -1;
@@ -231,7 +231,7 @@ int drop_empty_pad(Simplifier& s, int id) {
 
 int drop_concat_of_one(Simplifier& s, int id) { return s[id].inputs.size() == 1 ? operand(s, id) : -1; }
 
-// ---- reductions -------------------------------------------------------------------------------------------------
+// ---- reductions ----
 /// Nothing is to be reduced along an axis of size 1.
 int drop_single_axes(Simplifier& s, int id) {
   const int x = operand(s, id);

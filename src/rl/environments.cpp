@@ -8,8 +8,7 @@
 
 namespace wr::rl {
 
-// ---- CartPole: the equations of Barto, Sutton and Anderson (1983), with Gym's numbers
-// ------------------------------------------
+// ---- CartPole: the equations of Barto, Sutton and Anderson (1983), with Gym's numbers ----
 
 void CartPole::reset(Rng& rng) {
   for (float& v : now) v = static_cast<float>(0.1 * rng.uniform() - 0.05);
@@ -32,8 +31,7 @@ Outcome CartPole::step(int action) {
   return {1, fell, !fell && steps >= kMaxSteps};
 }
 
-// ---- GridWorld
-// -------------------------------------------------------------------------------------------------------------
+// ---- GridWorld ----
 
 GridWorld::GridWorld(std::vector<std::string> rows, int max_steps) : rows_(std::move(rows)), max_steps_(max_steps) {
   if (rows_.empty() || rows_.front().empty()) throw Error("GridWorld: there are no cells");

@@ -54,8 +54,7 @@ std::span<const float> floats(const Array& a) { return {a.data<float>(), static_
 
 }  // namespace
 
-// ---- deep Q-learning
-// ---------------------------------------------------------------------------------------------------------
+// ---- deep Q-learning ----
 
 Dqn::Dqn(const NetOptions& net, const DqnOptions& options, const CompileOptions& compile_options)
     : options_(options),
@@ -137,8 +136,7 @@ Pretrainer::Pretrainer(const Net& net, const PretrainOptions& options, const Com
 
 float Pretrainer::train() { return train_(input_, target_); }
 
-// ---- values
-// ------------------------------------------------------------------------------------------------------------------
+// ---- values ----
 
 Tensor value_of(const Tensor& outputs) {
   const std::int64_t n = outputs.shape().back();

@@ -14,8 +14,7 @@ constexpr float kLeastError = 1e-3f;  // nothing is never looked at again
 
 }  // namespace
 
-// ---- sum tree
-// ----------------------------------------------------------------------------------------------------------------
+// ---- sum tree ----
 
 SumTree::SumTree(std::int64_t leaves) {
   if (leaves < 1 || leaves > kMostEntries)
@@ -68,8 +67,7 @@ void SumTree::find(std::span<const std::uint64_t> points, std::span<std::int64_t
   }
 }
 
-// ---- sampler
-// -----------------------------------------------------------------------------------------------------------------
+// ---- sampler ----
 
 Sampler::Sampler(const ReplayOptions& options)
     : options_(options),

@@ -27,7 +27,7 @@ using Where = Location;
                         {WINDROW_LIST ATTRIBUTES}, [&]([[maybe_unused]] In in) { return TRACED; }); \
   }
 
-// ---- elementwise --------------------------------------------------------------------------------------------------
+// ---- elementwise ----
 
 namespace {
 
@@ -149,7 +149,7 @@ Array apply(const Array& x, ScalarFunction f, Where where) {
   return result;
 }
 
-// ---- reductions ---------------------------------------------------------------------------------------------------
+// ---- reductions ----
 
 namespace {
 
@@ -166,7 +166,7 @@ WINDROW_EAGER_REDUCTIONS(WINDROW_EAGER_REDUCE)
 WINDROW_EAGER(norm, (const Array& x, const AxisList& axes, Keep keep), (x), (axes.all, axes.list, keep),
               sqrt(sum(square(in[0].tensor, where), axes_of(axes), keep, where), where))
 
-// ---- contractions -------------------------------------------------------------------------------------------------
+// ---- contractions ----
 
 namespace {
 
@@ -216,7 +216,7 @@ Tensor traced_dot(In in, const Where& where) {
 
 WINDROW_EAGER(dot, (const Array& a, const Array& b), (a, b), (), traced_dot(in, where))
 
-// ---- shapes -------------------------------------------------------------------------------------------------------
+// ---- shapes ----
 
 #define WINDROW_EAGER_JOIN(name)                                                                                   \
   void name(Destination dst, std::span<const ArrayOperand> parts, int axis, Where where) {                         \
@@ -237,7 +237,7 @@ WINDROW_EAGER_JOIN(stack)
 WINDROW_EAGER(pad, (const Array& x, const Dims& before, const Dims& after, double value), (x), (before, after, value),
               pad(in[0].tensor, before, after, value, where))
 
-// ---- indices ------------------------------------------------------------------------------------------------------
+// ---- indices ----
 
 WINDROW_EAGER(gather, (const Array& x, const Array& indices, int axis), (x, indices), (axis),
               gather(in[0].tensor, in[1].tensor, axis, where))
@@ -262,7 +262,7 @@ Array one_hot(const Array& indices, std::int64_t classes, DType dtype, Where whe
                       [&](In in) { return one_hot(in[0].tensor, classes, dtype, where); });
 }
 
-// ---- windows ------------------------------------------------------------------------------------------------------
+// ---- windows ----
 
 #define WINDROW_WINDOW_ATTRIBUTES(w)                                                                          \
   w.height, w.width, w.stride_h, w.stride_w, w.dilation_h, w.dilation_w, w.pad_top, w.pad_bottom, w.pad_left, \
@@ -299,7 +299,7 @@ Array fold(const Array& patches, const Shape& image, const Window& window, Where
                       [&](In in) { return fold(in[0].tensor, image, window, where); });
 }
 
-// ---- compositions -------------------------------------------------------------------------------------------------
+// ---- compositions ----
 
 WINDROW_EAGER(softmax, (const Array& x, int axis), (x), (axis), softmax(in[0].tensor, axis, where))
 WINDROW_EAGER(log_softmax, (const Array& x, int axis), (x), (axis), log_softmax(in[0].tensor, axis, where))
@@ -331,7 +331,7 @@ WINDROW_EAGER_PRODUCT(mse)
 WINDROW_EAGER(huber, (const Array& prediction, const Array& target, double delta), (prediction, target), (delta),
               huber(in[0].tensor, in[1].tensor, delta, where))
 
-// ---- gradients ----------------------------------------------------------------------------------------------------
+// ---- gradients ----
 
 namespace {
 

@@ -47,7 +47,7 @@ struct Step::Inside {
   bool watched = false;              // its profile is kept when it ends
   std::unique_ptr<Checker> checker;  // if it is to be checked
   ArgumentIndices indices;
-  std::string fallback;              // why it does not run on the device that was looked for
+  std::string fallback;  // why it does not run on the device that was looked for
 
  private:
   void plan(const backend::Backend& backend, const Machine& machine, Location where);

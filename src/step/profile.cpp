@@ -308,7 +308,7 @@ class Assembly {
     p_.regions.push_back(out);
   }
 
-  // ---- the last runs, call by call ----------------------------------------------------------------------------------
+  // ---- the last runs, call by call ----
 
   void gather_timeline() {
     const auto kept = record_.kept();

@@ -26,8 +26,9 @@ Array values(const Shape& shape, int salt, double low, double high, DType dtype)
   return smooth_array(shape, salt, low, high).astype(dtype);
 }
 
-/// Rows of elementwise.def of that type, every second from the first given on, on operands in their domains, one of them
-/// repeated along the columns. Halves, since a kernel that holds all of them has more values at once than any step's.
+/// Rows of elementwise.def of that type, every second from the first given on, on operands in their domains, one of
+/// them repeated along the columns. Halves, since a kernel that holds all of them has more values at once than any
+/// step's.
 std::shared_ptr<ir::Graph> elementwise(DType dtype, int first) {
   return trace({}, [&](const List&) {
     List made;

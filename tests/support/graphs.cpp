@@ -22,7 +22,7 @@ std::shared_ptr<Graph> trace(const std::vector<Spec>& inputs,
   return graph;
 }
 
-// ---- expressions ------------------------------------------------------------------------------------------------
+// ---- expressions ----
 namespace {
 
 std::string joined(const std::vector<std::int64_t>& ints, const char* separator) {
@@ -87,7 +87,7 @@ std::string expression(const Graph& graph, const std::vector<std::string>& input
   return expression_of(graph, graph.outputs.at(0), input_names);
 }
 
-// ---- numbers ----------------------------------------------------------------------------------------------------
+// ---- numbers ----
 
 Array random_array(const Spec& spec, unsigned seed) {
   std::mt19937 random(seed);
@@ -129,7 +129,7 @@ bool same_results(const Graph& a, const Graph& b, unsigned seed) {
          same(first.updates, second.updates, [&](std::size_t i) { return a[a.updates[i].value].spec.dtype; });
 }
 
-// ---- random graphs ----------------------------------------------------------------------------------------------
+// ---- random graphs ----
 
 std::shared_ptr<Graph> random_graph(const Recipe& recipe) {
   RandomStep step(recipe);

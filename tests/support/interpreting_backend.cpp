@@ -14,7 +14,7 @@ using ir::Elements;
 using ir::Op;
 using lower::View;
 
-// ---- elements of a view -------------------------------------------------------------------------------------------
+// ---- elements of a view ----
 
 std::int64_t offset_of(const View& v, const Dims& index) {
   std::int64_t at = 0;
@@ -79,7 +79,7 @@ void store(const View& v, void* memory, const Elements& elements, bool accumulat
   });
 }
 
-// ---- kernels ------------------------------------------------------------------------------------------------------
+// ---- kernels ----
 
 using Kernel = std::function<void(void* const* ptr, std::int64_t row0)>;
 
@@ -176,7 +176,7 @@ class Kernels final : public lower::Kernels {
   std::vector<Kernel> kernels_;
 };
 
-// ---- running ------------------------------------------------------------------------------------------------------
+// ---- running ----
 
 class Executor final : public backend::Executor {
  public:

@@ -78,7 +78,7 @@ struct AttentionLoops {
     return hn::IfThenElse(hn::Lt(hn::Iota(D(), 0), hn::Set(D(), static_cast<T>(lane))), before, v);
   }
 
-  // ---- forward -----------------------------------------------------------------------------------------------------
+  // ---- forward ----
 
   /// What blocks of a head share.
   struct Seen {
@@ -200,7 +200,7 @@ struct AttentionLoops {
       }
   }
 
-  // ---- backward ----------------------------------------------------------------------------------------------------
+  // ---- backward ----
 
   /// Scores of a key to shares, and the gradients of shares to those of scores; queries from `from` on see the key.
   HWY_INLINE void take_key(T* shares, T* slopes, const T* lse, const T* along, int64_t from, int64_t m) const {

@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace wr::cpu::HWY_NAMESPACE {
 namespace {
 
-// ---- semirings ------------------------------------------------------------------------------------------------------
+// ---- semirings ----
 
 /// a + b, with the same bits, where products are computed: Zen adds and compares on the same two of four ports, so what
 /// does both leaves the two that multiply idle. `one` is 1, which a compiler that knew it would turn into an addition.
@@ -185,7 +185,7 @@ struct ByFirst {
   }
 };
 
-// ---- the tile -------------------------------------------------------------------------------------------------------
+// ---- the tile ----
 
 template <class T>
 struct Square {
@@ -269,7 +269,7 @@ inline i64 height_of(i64 most, i64 left) {
   return most;
 }
 
-// ---- all of it ------------------------------------------------------------------------------------------------------
+// ---- all of it ----
 
 /// Whether a row holds what would let a NaN come about or get lost among the comparisons: then the careful tile runs.
 template <Semiring semiring, class T>

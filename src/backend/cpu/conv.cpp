@@ -17,7 +17,7 @@ namespace {
 
 using i64 = std::int64_t;
 
-// ---- which pixels a result reads ------------------------------------------------------------------------------------
+// ---- which pixels a result reads ----
 
 /// Results along one axis, and the taps each reads: result i reads, for tap t, the source at at + i * move + t *
 /// advance, and multiplies with the weight tap + t * step.
@@ -72,7 +72,7 @@ Sides sides(const ConvShape& s, bool pixels, i64 set) {
           of_pixels(s.width, set % w.stride_w, w.width, w.stride_w, w.dilation_w, w.pad_left)};
 }
 
-// ---- the image with zeros round it ----------------------------------------------------------------------------------
+// ---- the image with zeros round it ----
 
 struct Source {
   i64 height, width, channels;
@@ -144,7 +144,7 @@ void set_border(Conv& conv, const Source& source, bool pixels) {
   }
 }
 
-// ---- panels of weights ----------------------------------------------------------------------------------------------
+// ---- panels of weights ----
 
 /// Panels as wide as tiles take them; where registers are few, an odd number of vectors makes one of three.
 template <class T>
@@ -177,7 +177,7 @@ void pack_weights(const HwyGemm<T>& hwy, const T* w, const Weights& by, const Si
   }
 }
 
-// ---- results that are images: y and x -------------------------------------------------------------------------------
+// ---- results that are images: y and x ----
 
 /// One group of channels of y or x.
 template <class T>
@@ -295,7 +295,7 @@ void run_images(const Conv& conv, const void* first, const void* second, void* o
   }
 }
 
-// ---- the gradient by the weights ------------------------------------------------------------------------------------
+// ---- the gradient by the weights ----
 
 /// The product of a few rows of one image with those of y, for all taps of a group.
 template <class T>
@@ -356,7 +356,7 @@ void run_weights(const Conv& conv, const void* first, const void* second, void* 
   }
 }
 
-// ---- a channel a group ----------------------------------------------------------------------------------------------
+// ---- a channel a group ----
 
 bool is_depthwise(const ConvShape& s) { return s.channels == s.groups && s.out_channels == s.groups; }
 
@@ -445,7 +445,7 @@ void make_depthwise(Conv& conv, ConvResult result) {
   conv.scratch_bytes = sizeof(T) * static_cast<std::size_t>(weights + Padded<T>::elements(conv, source));
 }
 
-// ---- making one -----------------------------------------------------------------------------------------------------
+// ---- making one ----
 
 template <class T>
 void make_images(Conv& conv, bool pixels, const Machine& machine) {

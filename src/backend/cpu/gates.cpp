@@ -67,8 +67,7 @@ void gates(const GatesParams& p, void* const* ptr, int64_t) {
   }
 }
 
-// ---- gradients: one walk over the gates that reads a, b and g once
-// ---------------------------------------------------
+// ---- gradients: one walk over the gates that reads a, b and g once ----
 
 /// Adds up the 128-bit blocks of a vector.
 template <class V>

@@ -87,7 +87,7 @@ struct FirstLanes {
 #endif
 };
 
-// ---- the register tile ----------------------------------------------------------------------------------------------
+// ---- the register tile ----
 
 // What a tile does with B: reads it (padded to whole vectors, or with a partial last one), or also copies it, padded.
 enum class Form { plain, tail, keep, keep_tail };
@@ -165,7 +165,7 @@ TileFunction<T> tile_function(i64 rows, i64 vectors) {
   return tiles_of<T, 3, form>[at];
 }
 
-// ---- packing --------------------------------------------------------------------------------------------------------
+// ---- packing ----
 
 // One vector whose 128-bit blocks come from lines a block's lanes apart.
 template <class D, class T = hn::TFromD<D>>

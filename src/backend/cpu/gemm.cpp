@@ -15,7 +15,7 @@ namespace {
 
 using i64 = std::int64_t;
 
-// ---- nothing to multiply, and the oracle ----------------------------------------------------------------------------
+// ---- nothing to multiply, and the oracle ----
 
 template <class T>
 void run_empty(const Gemm& gemm, const void*, const void*, void* c_in, void*) {
@@ -43,7 +43,7 @@ void run_reference(const Gemm& gemm, const void* a_in, const void* b_in, void* c
   }
 }
 
-// ---- blocks ---------------------------------------------------------------------------------------------------------
+// ---- blocks ----
 
 i64 bytes(const GemmShape& s) { return static_cast<i64>(size_of(s.dtype)); }
 i64 ceil_to(i64 x, i64 unit) { return (x + unit - 1) / unit * unit; }
@@ -72,7 +72,7 @@ GemmShape exchanged(const GemmShape& s) {
   return {s.dtype, s.n, s.m, s.k, s.b_col, s.b_row, s.a_col, s.a_row, s.c_col, s.c_row, s.accumulate};
 }
 
-// ---- how each kernel is made ----------------------------------------------------------------------------------------
+// ---- how each kernel is made ----
 
 template <class T>
 std::size_t room(i64 elements) {
@@ -164,7 +164,7 @@ bool make_reference(Gemm& gemm, const Site&) {
 }
 bool make_generated(Gemm& gemm, const Site& site) { return make_xsmm(gemm, site.l2 * 3 / 8); }
 
-// ---- the list -------------------------------------------------------------------------------------------------------
+// ---- the list ----
 
 bool is_empty(const GemmShape& s) { return s.m == 0 || s.n == 0 || s.k == 0; }
 i64 bytes_of_b(const GemmShape& s) { return s.n * s.k * bytes(s); }
@@ -274,7 +274,7 @@ const Kernel kKernels[] = {
     {"reference", [](const GemmShape&, Target) { return true; }, always, make_reference<float>, make_reference<double>},
 };
 
-// ---- the shape the kernels see --------------------------------------------------------------------------------------
+// ---- the shape the kernels see ----
 
 // Strides along an axis of size 1 mean nothing: set them to what makes the operand look contiguous.
 GemmShape plain_strides(GemmShape s) {

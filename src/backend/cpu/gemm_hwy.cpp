@@ -131,7 +131,7 @@ void run_packed(const Gemm& gemm, const void* a_in, const void* b_in, void* c_in
   }
 }
 
-// ---- a panel of B in the first-level cache --------------------------------------------------------------------------
+// ---- a panel of B in the first-level cache ----
 
 // The panels of `run_panels`: where registers are few, an odd number of vectors makes one panel of three (24 columns:
 // 4x3 tiles at full speed), not one of one. Packed strips of A are as tall for every panel.
@@ -225,7 +225,7 @@ void run_panels(const Gemm& gemm, const void* a_in, const void* b_in, void* c_in
   }
 }
 
-// ---- a B that stays the same ----------------------------------------------------------------------------------------
+// ---- a B that stays the same ----
 
 // All of B lies in scratch: panel after panel of a block some hundred rows deep, then those of the next. A panel is in
 // the first-level cache while the strips of A, which are few, take turns with it.

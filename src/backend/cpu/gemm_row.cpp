@@ -10,7 +10,7 @@ HWY_BEFORE_NAMESPACE();
 namespace wr::cpu::HWY_NAMESPACE {
 namespace {
 
-// ---- one row of C ---------------------------------------------------------------------------------------------------
+// ---- one row of C ----
 
 // C[Vectors] (+)= A[1,k] . B[k,Vectors]. Steps: rows of B summed apart, so that eight additions are always in flight.
 template <class T, int Vectors, int Steps, bool Tail>
@@ -88,7 +88,7 @@ void run_row(const Gemm& gemm, const void* a_in, const void* b_in, void* c_in, v
 constexpr int kDotRows = kManyRegisters ? 4 : 2;
 constexpr int kDotColumns = 8;  // with one row; with more, half
 
-// ---- dot products along contiguous k --------------------------------------------------------------------------------
+// ---- dot products along contiguous k ----
 
 // The sums of the lanes of four vectors.
 template <class D, class T = hn::TFromD<D>>

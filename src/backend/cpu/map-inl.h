@@ -43,8 +43,7 @@ inline constexpr std::size_t kUnroll = 4;  // vectors an iteration of cheap form
 inline constexpr int kHeavy = 12;          // from this cost on, one vector an iteration suffices
 inline constexpr std::size_t kMaxPeriod = 32;  // rows shorter than this may be repeated into a buffer
 
-// ---- operands: stored as T, or as bytes that say true or false
-// ---------------------------------------------------------------
+// ---- operands: stored as T, or as bytes that say true or false ----
 
 template <class T, class S>
 inline constexpr bool kIsTruth = !std::is_same_v<T, S>;
@@ -101,8 +100,7 @@ HWY_INLINE void spread(const char* from, char* to, std::size_t width) {
   for (std::size_t i = 0; i < width; i += hn::Lanes(d)) hn::Store(v, d, reinterpret_cast<S*>(to) + i);
 }
 
-// ---- the two loops of a formula
-// ----------------------------------------------------------------------------------------------
+// ---- the two loops of a formula ----
 
 /// F has kCost and evaluate(); T is the lane type, S the stored types of the operands.
 template <class F, class T, class... S>
@@ -177,8 +175,7 @@ struct Loops {
   }
 };
 
-// ---- cutting rows x cols into segments
-// ---------------------------------------------------------------------------------------
+// ---- cutting rows x cols into segments ----
 
 /// How an operand lies over rows x cols.
 enum class Lie { flat, scalar, shared_row, other };

@@ -63,8 +63,7 @@ HWY_INLINE V polynomial(D d, V x, double c0, More... more) {
   return hn::MulAdd(polynomial(d, x, more...), x, constant(d, c0));
 }
 
-// ---- powers of two
-// -------------------------------------------------------------------------------------------------------
+// ---- powers of two ----
 
 /// 1.5 * 2^mantissa bits: adding it to a small number leaves the nearest integer in the low bits.
 template <class D>
@@ -93,8 +92,7 @@ HWY_INLINE V scale(D d, V y, V n) {
 #endif
 }
 
-// ---- reciprocal, quotient, inverse square root
-// -----------------------------------------------------------------------------
+// ---- reciprocal, quotient, inverse square root ----
 
 #if WINDROW_HAVE_AVX512
 // Infinity or NaN: where a Newton step met 0 * infinity and the approximate instruction's result is already final.
@@ -155,8 +153,7 @@ HWY_INLINE V root_of(D d, V x) {
   return hn::Sqrt(x);
 }
 
-// ---- exponentials
-// --------------------------------------------------------------------------------------------------------
+// ---- exponentials ----
 
 /// (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2.
 template <class D, class V>
@@ -251,8 +248,7 @@ HWY_INLINE V tanh_of(D d, V x) {
   return hn::CopySign(hn::Div(p, q), x);
 }
 
-// ---- logarithms
-// ----------------------------------------------------------------------------------------------------------
+// ---- logarithms ----
 
 /// x = 2^e m with m around 1, for positive x (denormals too).
 template <class D, class V>
@@ -344,8 +340,7 @@ HWY_INLINE V log1p_unit_of(D d, V x) {
   return log1p_of(d, x);
 }
 
-// ---- error function
-// --------------------------------------------------------------------------------------------------------
+// ---- error function ----
 
 /// f32 within 6 units by a rational fit; f64 within 3: a polynomial below 1, exp(-x^2) times one above.
 template <class D, class V>
@@ -378,8 +373,7 @@ HWY_INLINE V erf_of(D d, V x) {
   return hn::CopySign(y, x);
 }
 
-// ---- sine, cosine
-// ----------------------------------------------------------------------------------------------------------
+// ---- sine, cosine ----
 
 // Beyond this the vector range reduction loses digits; such lanes go one by one through the C library.
 inline constexpr double kTrigonometricLimit = 30000;
@@ -411,8 +405,7 @@ HWY_INLINE V cos_of(D d, V x) {
   return HWY_LIKELY(hn::AllTrue(d, fine)) ? y : patch_large<D, V, std::cos>(d, x, y);
 }
 
-// ---- power
-// -----------------------------------------------------------------------------------------------------------------
+// ---- power ----
 
 /// a^b in f64: the error grows with |b log a|; within 8 units where that is below 5. Signs, zeros and infinities as in
 /// C.

@@ -25,8 +25,7 @@ HWY_BEFORE_NAMESPACE();
 namespace wr::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// ---- the ops
-// -------------------------------------------------------------------------------------------------------------------
+// ---- the ops ----
 
 /// Unsigned integers wrap as vectors do; signed ones may not.
 template <class T>
@@ -59,8 +58,7 @@ struct Minimum {
   HWY_INLINE static Simd<T> combine(Simd<T> a, Simd<T> b) { return min(a, b); }
 };
 
-// ---- walking over axes
-// ---------------------------------------------------------------------------------------------------------
+// ---- walking over axes ----
 
 /// A nest of loops, the last axis the innermost; `in` and `out` are strides.
 struct Axes {
@@ -119,8 +117,7 @@ struct Cursor {
   }
 };
 
-// ---- what becomes of a reduced value
-// --------------------------------------------------------------------------------------------
+// ---- what becomes of a reduced value ----
 
 /// Stores the value, combined with the old one if the parameters say so.
 template <class Op, class T>
@@ -195,8 +192,7 @@ struct KeepPosition {
   }
 };
 
-// ---- across: a reduced axis is contiguous
-// ---------------------------------------------------------------------------------------
+// ---- across: a reduced axis is contiguous ----
 
 template <class Op, class T>
 struct Across {
@@ -318,8 +314,7 @@ struct Across {
   }
 };
 
-// ---- down: a kept axis is contiguous
-// ----------------------------------------------------------------------------------------------
+// ---- down: a kept axis is contiguous ----
 
 template <class Op, class T>
 struct Down {
@@ -444,8 +439,7 @@ struct Down {
   }
 };
 
-// ---- single: nothing is contiguous
-// -------------------------------------------------------------------------------------------------
+// ---- single: nothing is contiguous ----
 
 template <class Op, class T>
 struct Single {
@@ -518,8 +512,7 @@ struct IntegersDown {
   }
 };
 
-// ---- the choice
-// ------------------------------------------------------------------------------------------------------------------
+// ---- the choice ----
 
 inline int find_contiguous(const Axes& axes, bool also_out) {
   for (int i = axes.rank - 1; i >= 0; --i)

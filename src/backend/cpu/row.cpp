@@ -21,7 +21,7 @@ using std::int64_t;
 template <RowOp op, class T>
 struct RowBody;
 
-// ---- softmaxes ------------------------------------------------------------------------------------------------------
+// ---- softmaxes ----
 
 template <class T>
 struct RowBody<RowOp::softmax, T> : RowLoops<T> {
@@ -98,7 +98,7 @@ struct RowBody<RowOp::logsumexp_grad, T> : RowLoops<T> {
   }
 };
 
-// ---- losses ---------------------------------------------------------------------------------------------------------
+// ---- losses ----
 
 /// The label of a row; -1 where there is no such column.
 template <class T>
@@ -128,7 +128,7 @@ struct RowBody<RowOp::cross_entropy_grad, T> : RowLoops<T> {
   }
 };
 
-// ---- norms ----------------------------------------------------------------------------------------------------------
+// ---- norms ----
 
 template <class T>
 struct RowBody<RowOp::layer_norm, T> : RowLoops<T> {
@@ -221,7 +221,7 @@ struct RowBody<RowOp::rms_norm_grad, T> : RowLoops<T> {
   }
 };
 
-// ---- all ------------------------------------------------------------------------------------------------------------
+// ---- all ----
 
 struct RowShape {
   int results, operands;

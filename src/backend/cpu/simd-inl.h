@@ -129,8 +129,7 @@ struct VectorFormula;
 #undef WINDROW_FORMULA_5
 // clang-format on
 
-// ---- part of a vector
-// ------------------------------------------------------------------------------------------------------
+// ---- part of a vector ----
 
 /// Whether the target loads and stores under a mask without touching the lanes outside it.
 template <class T>
