@@ -81,14 +81,14 @@ TEST(Traps, RunningOrCompilingInsideATraceIsRefused) {
 
 TEST(Traps, AssigningOutsideOfATraceIsRefused) {
   const State w(Array::ones({2}), "w");
-  expect_says(message_of([&] { w.assign(Array::zeros({2})); }), {"assign: no step is being traced", "set()"});
+  expect_says(error_of([&] { w.assign(Array::zeros({2})); }), {"assign: no step is being traced", "set()"});
   EXPECT_TRUE(identical(w.value(), Array::ones({2})));
 }
 
 TEST(Traps, ShapesOfTooManyAxesNameTheCallersLine) {
   const Array x = Array::ones({4});
-  expect_says(message_of([&] { x.reshape({1, 1, 1, 1, 1, 1, 1, 1, 4}); }), {"a shape has at most 8 axes"});
-  expect_says(message_of([&] {
+  expect_says(error_of([&] { x.reshape({1, 1, 1, 1, 1, 1, 1, 1, 4}); }), {"a shape has at most 8 axes"});
+  expect_says(error_of([&] {
                 compile([](const Tensor& t) { return reshape(t, {1, 1, 1, 1, 1, 1, 1, 1, 4}); }, f32(4));
               }),
               {"a shape has at most 8 axes"});
@@ -97,7 +97,7 @@ TEST(Traps, ShapesOfTooManyAxesNameTheCallersLine) {
 
 TEST(Traps, NamesOfOptionsAreLookedAtWhenCompiling) {
   const auto with = [](const CompileOptions& options) {
-    return message_of([&] {
+    return error_of([&] {
       compile(
           options, [](const Tensor& x) { return x; }, f32(any));
     });
@@ -108,11 +108,11 @@ TEST(Traps, NamesOfOptionsAreLookedAtWhenCompiling) {
 
 TEST(Traps, LoadersAndSplitsNameTheCallersLine) {
   const Array x = Array::ones({4, 3}), y = Array::ones({5});
-  expect_says(message_of([&] { data::Loader({x, y}, {.batch = 2}); }), {"loader: x is [4,3], y is [5]"});
-  expect_says(message_of([&] { data::Loader({x, x}, {.batch = 8}); }), {"4 examples do not fill one batch of 8"});
-  expect_says(message_of([&] { data::Loader(4, f32(2), f32(2), nullptr, {.batch = 2}); }), {"no function"});
-  expect_says(message_of([&] { data::split({x, x}, 1.5); }), {"split: the share must be from 0 to 1"});
-  expect_says(message_of([&] { data::split({x, y}, 0.5); }), {"split: x is [4,3], y is [5]"});
+  expect_says(error_of([&] { data::Loader({x, y}, {.batch = 2}); }), {"loader: x is [4,3], y is [5]"});
+  expect_says(error_of([&] { data::Loader({x, x}, {.batch = 8}); }), {"4 examples do not fill one batch of 8"});
+  expect_says(error_of([&] { data::Loader(4, f32(2), f32(2), nullptr, {.batch = 2}); }), {"no function"});
+  expect_says(error_of([&] { data::split({x, x}, 1.5); }), {"split: the share must be from 0 to 1"});
+  expect_says(error_of([&] { data::split({x, y}, 0.5); }), {"split: x is [4,3], y is [5]"});
 }
 
 TEST(Traps, ThreadsAreLimited) {
@@ -285,9 +285,9 @@ TEST(Traps, OptimisersNameUnusedParametersAndUpdateOncePerStep) {
 TEST(Traps, AnOptimiserHasItsStatesOnceTheStepIsTraced) {
   const State w(Array::ones({3}), "w");
   optim::Adam adam;
-  expect_says(message_of([&] { adam.states(); }), {"adam: its states are made when the step is traced", "prepare()"});
+  expect_says(error_of([&] { adam.states(); }), {"adam: its states are made when the step is traced", "prepare()"});
   Step step = compile([&](const Tensor& x) { adam.minimize(sum(x * w), {w}); }, f32(any, 3));
-  expect_says(message_of([&] { adam.states(); }), {"where it leaves sizes open"});
+  expect_says(error_of([&] { adam.states(); }), {"where it leaves sizes open"});
   step.prepare({f32(2, 3)});
   EXPECT_EQ(adam.states().size(), 4u);  // counter, rate, two moments
 }
@@ -295,7 +295,7 @@ TEST(Traps, AnOptimiserHasItsStatesOnceTheStepIsTraced) {
 TEST(Traps, AGradientRuleThatDoesNotFitNamesItsLine) {
   const State w(Array::ones({3}), "w");
   const auto trace = [&](const GradientRule& rule) {
-    return message_of([&] { compile([&] { return grad(sum(custom_gradient(round(w * 2), {w * 2}, rule)), {w}); }); });
+    return error_of([&] { compile([&] { return grad(sum(custom_gradient(round(w * 2), {w * 2}, rule)), {w}); }); });
   };
   expect_says(trace([](auto&, auto&, auto& g) { return std::vector<Tensor>{sum(g)}; }), {"the rule's gradient f32[]"});
   expect_says(trace([](auto&, auto&, auto&) { return std::vector<Tensor>(); }), {"the rule gives 0 gradients"});
