@@ -79,12 +79,6 @@ TEST(Traps, RunningOrCompilingInsideATraceIsRefused) {
   EXPECT_EQ(Array(eager(x)).at<float>({0}), 3);
 }
 
-TEST(Traps, AssigningOutsideOfATraceIsRefused) {
-  const State w(Array::ones({2}), "w");
-  expect_says(error_of([&] { w.assign(Array::zeros({2})); }), {"assign: no step is being traced", "set()"});
-  EXPECT_TRUE(identical(w.value(), Array::ones({2})));
-}
-
 TEST(Traps, ShapesOfTooManyAxesNameTheCallersLine) {
   const Array x = Array::ones({4});
   expect_says(error_of([&] { x.reshape({1, 1, 1, 1, 1, 1, 1, 1, 4}); }), {"a shape has at most 8 axes"});

@@ -84,8 +84,6 @@ State state_over(Array window, const std::string& name, Location where) {
 void State::assign(const Tensor& value, Location where) const {
   if (!variable_) fail(where, "assign: an empty State has no value");
   if (value.empty()) fail(where, "assign: the value is an empty Tensor");
-  if (!tracing())
-    fail(where, "assign: no step is being traced, so nothing would be assigned; set() changes a state at once");
   if (value.graph() != ir::current_graph()) fail(where, "assign: the value belongs to another trace");
   value.graph()->assign(variable_, value.node(), where);
 }
