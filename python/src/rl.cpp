@@ -15,8 +15,8 @@ void bind_environments(nb::module_& n) {
   nb::class_<Rng>(n, "Rng", "SplitMix64: the same numbers on any machine.")
       .def(nb::init<std::uint64_t>(), "seed"_a = 0)
       .def("bits", &Rng::bits)
-      .def("below", &Rng::below, "count"_a)
-      .def("uniform", &Rng::uniform)
+      .def("below", nb::overload_cast<std::uint64_t>(&Rng::below), "count"_a)
+      .def("uniform", nb::overload_cast<>(&Rng::uniform))
       .def_prop_ro("state", &Rng::state);
   nb::class_<rl::Outcome>(n, "Outcome", "What a step in an environment has led to.")
       .def_ro("reward", &rl::Outcome::reward)
