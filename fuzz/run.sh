@@ -32,7 +32,7 @@ compile() {  # compile SOURCE...: adds the objects to `objects`, a library of wh
 python3 fuzz/seeds.py $out/corpus build/windrow
 for target in "${targets[@]}"; do
   objects=()
-  compile src/base/{array,array_create,buffer,error,file,host,json,layout,shape}.cpp
+  compile src/base/{array,array_create,buffer,error,file,host,json,layout,nearest,shape}.cpp
   case $target in
     rules) compile src/data/{csv,npy,safetensors,safetensors_header,stream}.cpp \
                    src/rules/{check,files,format,functions,lexer,parse_body,parser,safety,slots,strata}.cpp ;;
