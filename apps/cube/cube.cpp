@@ -5,6 +5,7 @@
 #include "apps/common/metadata.h"
 #include "windrow/clock.h"
 #include "windrow/error.h"
+#include "windrow/text.h"
 
 namespace wr::apps {
 namespace {
@@ -118,7 +119,7 @@ bool CubeRun::train(const CubeWatch& watch) {
       history_.back().seconds = seconds_;
       last_loss = history_.back().loss;
       if (!std::isfinite(last_loss))
-        throw Error(fmt::format("the loss is {} at {} {}: a smaller --lr than {} may help", last_loss, learner_->unit(),
+        throw Error(fmt::format("the loss is {} at {} {}: a smaller --lr than {} may help", text::shown(last_loss), learner_->unit(),
                                 is, settings_.lr));
       if (watch.point) watch.point(history_.back());
     }

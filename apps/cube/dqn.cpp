@@ -6,6 +6,7 @@
 #include "apps/common/metadata.h"
 #include "apps/cube/cube.h"
 #include "windrow/error.h"
+#include "windrow/text.h"
 
 namespace wr::apps {
 namespace {
@@ -70,7 +71,7 @@ void check_move(std::int32_t move, const std::string& path) {
 }
 
 void check_reward(float reward, const std::string& path) {
-  if (!std::isfinite(reward)) throw Error(fmt::format("{}: a reward or discount is {}", path, reward));
+  if (!std::isfinite(reward)) throw Error(fmt::format("{}: a reward or discount is {}", path, text::shown(reward)));
 }
 
 void check_outcomes(const std::vector<std::uint8_t>& outcomes, const char* name, const std::string& path) {

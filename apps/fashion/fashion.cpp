@@ -8,6 +8,7 @@
 #include "windrow/clock.h"
 #include "windrow/error.h"
 #include "windrow/losses.h"
+#include "windrow/text.h"
 
 namespace wr::apps {
 namespace {
@@ -183,7 +184,7 @@ void TrainingRun::run_step() {
   const auto results = (*step_)(batch.x, batch.y);
   const double loss = results[0].item<float>();
   if (!std::isfinite(loss)) {
-    throw Error(fmt::format("the loss is {} at step {} (epoch {}): a smaller --lr than {} may help", loss, done_ + 1,
+    throw Error(fmt::format("the loss is {} at step {} (epoch {}): a smaller --lr than {} may help", text::shown(loss), done_ + 1,
                             done_ / steps_per_epoch_ + 1, settings_.lr));
   }
   loss_sum_ += loss * static_cast<double>(batch.count);

@@ -1,6 +1,7 @@
 // Text from files and users where it is shown: in a terminal, on a page, as JSON. Seconds as people write them.
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,9 @@ std::string printable_lines(std::string_view text);
 
 /// As it may stand in HTML and SVG, between tags and in quotes; bytes that are no UTF-8 become U+FFFD.
 std::string escape(std::string_view text);
+
+/// A number as it may be shown: whether a NaN has a sign depends on the processor, and means nothing.
+inline double shown(double value) { return std::isnan(value) ? std::abs(value) : value; }
 
 /// A number as JSON has it: null where it is not finite.
 std::string json_number(double value);

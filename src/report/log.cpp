@@ -16,6 +16,7 @@
 #include "windrow/error.h"
 #include "windrow/files.h"
 #include "windrow/report.h"
+#include "windrow/text.h"
 
 namespace wr::report {
 namespace {
@@ -52,7 +53,7 @@ class Growing {
 };
 
 std::string number_text(double value) {
-  return std::isfinite(value) ? fmt::format("{}", value) : std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  return fmt::format("{}", text::shown(value));
 }
 
 /// A field of a CSV file, in quotes where it must be.

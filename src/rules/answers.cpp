@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "windrow/rules.h"
+#include "windrow/text.h"
 
 namespace wr::rules {
 namespace {
@@ -22,14 +23,12 @@ std::string field(const std::string& text) {  // of TSV: no tab or line end may 
   return out;
 }
 
-double shown(double value) { return std::isnan(value) ? std::abs(value) : value; }  // no "-nan"
-
 }  // namespace
 
 std::string to_table(const Answers& a) {
   if (a.columns.empty()) {
     if (a.values.empty()) return a.rows.empty() ? "no\n" : "yes\n";
-    return fmt::format("{:.6g}\n", shown(a.values[0]));
+    return fmt::format("{:.6g}\n", text::shown(a.values[0]));
   }
   std::vector<std::size_t> widths;
   for (std::size_t c = 0; c < a.columns.size(); ++c) {
@@ -47,7 +46,7 @@ std::string to_table(const Answers& a) {
   };
   line(a.columns, a.values.empty() ? "" : "value");
   for (std::size_t r = 0; r < a.rows.size(); ++r)
-    line(a.rows[r], a.values.empty() ? "" : fmt::format("{:.6g}", shown(a.values[r])));
+    line(a.rows[r], a.values.empty() ? "" : fmt::format("{:.6g}", text::shown(a.values[r])));
   return text + fmt::format("{} answer{}\n", a.rows.size(), a.rows.size() == 1 ? "" : "s");
 }
 
@@ -61,7 +60,7 @@ std::string to_tsv(const Answers& a) {
   };
   line(a.columns, a.values.empty() ? "" : "value");
   for (std::size_t r = 0; r < a.rows.size(); ++r)
-    line(a.rows[r], a.values.empty() ? "" : fmt::format("{}", shown(a.values[r])));
+    line(a.rows[r], a.values.empty() ? "" : fmt::format("{}", text::shown(a.values[r])));
   return text;
 }
 

@@ -9,6 +9,7 @@
 
 #include "ir/elsewhere.h"
 #include "step/inside.h"
+#include "windrow/text.h"
 
 namespace wr {
 namespace {
@@ -82,7 +83,8 @@ std::int64_t first_bad(const Array& a, Look look) {
 
 double element(const Array& a, std::int64_t i) {
   const void* values = detail::ArrayAccess::read(a);
-  return a.dtype() == DType::f32 ? double{static_cast<const float*>(values)[i]} : static_cast<const double*>(values)[i];
+  return text::shown(a.dtype() == DType::f32 ? double{static_cast<const float*>(values)[i]}
+                                             : static_cast<const double*>(values)[i]);
 }
 
 }  // namespace
