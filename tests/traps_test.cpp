@@ -450,5 +450,36 @@ TEST(Predict, AnswersAnyNumberOfRows) {
   EXPECT_EQ(nn::predict(model, rows).shape(), Shape({10, 2}));
 }
 
+TEST(Traps, ATensorThatIsNotThereIsRefusedWithTheCallersLine) {
+  const Tensor h(Array::ones({2})), x(Array::ones({4, 2}));
+  const auto expect = [](const std::function<void()>& fn, const std::string& end) {
+    const std::string message = error_of(fn);
+    EXPECT_TRUE(message.starts_with("traps_test.cpp:")) << message;
+    EXPECT_TRUE(message.ends_with(": " + end)) << message;
+  };
+  expect(
+      [&] {
+        scan([](const auto& c, const auto&) { return Scan{{c[1]}, {}}; }, {h}, {x});
+      },
+      "scan: carried tensor 1 was asked for; there is one, number 0");
+  expect(
+      [&] {
+        scan([](const auto& c, const auto& m) { return Scan{{c[0] + m[2]}, {}}; }, {h}, {x, x});
+      },
+      "scan: sequence 2 was asked for; there are 0 to 1");
+  const ScanBody body = [](const auto& c, const auto& m) { return Scan{{c[0] + m[0]}, {}}; };
+  expect([&] { scan(body, {h}, {x}).outputs[0]; }, "scan: output 0 was asked for; there is none");
+  expect([&] { scan(body, {h}, {x}).carry[1]; }, "scan: carried tensor 1 was asked for; there is one, number 0");
+  expect([&] { repeat(3, [](const auto& c) { return std::vector<Tensor>{c[1]}; }, {h}); },
+         "repeat: carried tensor 1 was asked for; there is one, number 0");
+  expect([&] { repeat(3, [](int, const auto& c) { return std::vector<Tensor>{c[1]}; }, {h}); },
+         "repeat: carried tensor 1 was asked for; there is one, number 0");
+  expect([&] { checkpoint([](const Tensors& a) { return std::vector<Tensor>{a[1]}; }, std::vector<Tensor>{h}); },
+         "checkpoint: argument 1 was asked for; there is one, number 0");
+  expect([&] { grad(sum(h), {h})[1]; }, "grad: gradient 1 was asked for; there is one, number 0");
+  expect([&] { compile([](const Tensors& a) { return std::vector<Tensor>{a[1]}; }, std::vector<Spec>{f32(2)}); },
+         "compile: argument 1 was asked for; there is one, number 0");
+}
+
 }  // namespace
 }  // namespace wr

@@ -8,10 +8,10 @@ namespace wr {
 
 /// What a step of scan() hands on and gives; what scan() hands back.
 struct Scan {
-  std::vector<Tensor> carry;    // the new ones; of scan(): those after the last step
-  std::vector<Tensor> outputs;  // of one step; of scan(): of all steps, stacked along the axis of time
+  Tensors carry;    // the new ones; of scan(): those after the last step
+  Tensors outputs;  // of one step; of scan(): of all steps, stacked along the axis of time
 };
-using ScanBody = std::function<Scan(const std::vector<Tensor>& carry, const std::vector<Tensor>& x)>;
+using ScanBody = std::function<Scan(const Tensors& carry, const Tensors& x)>;
 struct ScanOptions {
   std::int64_t steps = 0;  // where there are no sequences that say it
   int axis = 0;            // of time, in sequences and outputs
@@ -25,7 +25,7 @@ Scan scan(const ScanBody& body, const std::vector<Tensor>& carry, const std::vec
           const ScanOptions& options = {}, WINDROW_WHERE);
 
 /// repeat() whose turns are all alike: a scan, so that a thousand turns are compiled as fast as ten.
-std::vector<Tensor> repeat(int n, const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& body,
-                           std::vector<Tensor> carry, WINDROW_WHERE);
+Tensors repeat(int n, const std::function<std::vector<Tensor>(const Tensors&)>& body, std::vector<Tensor> carry,
+               WINDROW_WHERE);
 
 }  // namespace wr

@@ -67,7 +67,7 @@ struct StepFacts {
 };
 
 /// What compile() traces.
-using TracedFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
+using TracedFunction = std::function<std::vector<Tensor>(const Tensors&)>;
 
 class Step {
  public:

@@ -50,6 +50,23 @@ class Tensor {
   int node_ = -1;
 };
 
+/// A list of tensors that knows what it is: the one that is not there is refused by name, with the line that asked for
+/// the list. Whoever takes a std::vector<Tensor> takes it too.
+class Tensors : public std::vector<Tensor> {
+ public:
+  using std::vector<Tensor>::vector;
+  Tensors(std::vector<Tensor> list, std::string what = "tensor",
+          Location where = {})  // NOLINT(google-explicit-constructor)
+      : std::vector<Tensor>(std::move(list)), what_(std::move(what)), where_(where) {}
+  const Tensor& operator[](std::size_t i) const { return i < size() ? data()[i] : none(i); }
+  Tensor& operator[](std::size_t i) { return i < size() ? data()[i] : none(i); }
+
+ private:
+  [[noreturn]] Tensor& none(std::size_t i) const;
+  std::string what_ = "tensor";  // "scan: carried tensor"
+  Location where_;
+};
+
 /// Whether this thread is tracing a step: ops on tensors add to it, states may be assigned.
 bool tracing();
 
@@ -323,12 +340,12 @@ enum class Unused : bool { refuse = false, allow = true };
 inline constexpr Unused allow_unused = Unused::allow;
 /// d loss / d each of wrt; loss must have one element. The results are tensors like any other: gradients of gradients
 /// work.
-std::vector<Tensor> grad(const Tensor& loss, const std::vector<Tensor>& wrt, WINDROW_WHERE);
-std::vector<Tensor> grad(const Tensor& loss, const std::vector<Tensor>& wrt, Unused unused, WINDROW_WHERE);
+Tensors grad(const Tensor& loss, const std::vector<Tensor>& wrt, WINDROW_WHERE);
+Tensors grad(const Tensor& loss, const std::vector<Tensor>& wrt, Unused unused, WINDROW_WHERE);
 Tensor stop_gradient(const Tensor& x, WINDROW_WHERE);
 /// What a custom op's gradient is made of: its arguments x, its value y and g = d loss / d y. The result is
 /// d loss / d each argument; an empty Tensor where none flows.
-using GradientRule = std::function<std::vector<Tensor>(const std::vector<Tensor>& x, const Tensor& y, const Tensor& g)>;
+using GradientRule = std::function<std::vector<Tensor>(const Tensors& x, const Tensor& y, const Tensor& g)>;
 /// An op of the user's: a value computed from the arguments by ops, with a gradient rule in place of the ops' own. The
 /// rule should capture no tensors; it is given what it needs.
 Tensor custom_gradient(const Tensor& value, const std::vector<Tensor>& arguments, GradientRule rule, WINDROW_WHERE);
@@ -338,13 +355,13 @@ Tensor custom_gradient(const Tensor& value, const Tensor& x,
                        const std::function<Tensor(const Tensor& x, const Tensor& y, const Tensor& g)>& rule,
                        WINDROW_WHERE);
 /// What fn computes is not kept for the backward pass but computed again there: less memory, more arithmetic.
-std::vector<Tensor> checkpoint(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn,
-                               const std::vector<Tensor>& arguments, WINDROW_WHERE);
+Tensors checkpoint(const std::function<std::vector<Tensor>(const Tensors&)>& fn, const std::vector<Tensor>& arguments,
+                   WINDROW_WHERE);
 Tensor checkpoint(const std::function<Tensor(const Tensor&)>& fn, const Tensor& argument, WINDROW_WHERE);
 /// body applied n times to the carried tensors: rollouts. With Recompute::yes each turn is a checkpoint.
 enum class Recompute : bool { no = false, yes = true };
-std::vector<Tensor> repeat(int n, const std::function<std::vector<Tensor>(int, const std::vector<Tensor>&)>& body,
-                           std::vector<Tensor> carry, Recompute recompute = Recompute::no, WINDROW_WHERE);
+Tensors repeat(int n, const std::function<std::vector<Tensor>(int, const Tensors&)>& body, std::vector<Tensor> carry,
+               Recompute recompute = Recompute::no, WINDROW_WHERE);
 
 /// A tensor of a fixed value like another's type.
 Tensor full(const Shape& shape, double value, DType dtype = DType::f32, WINDROW_WHERE);

@@ -28,8 +28,8 @@ Tensor custom_gradient(const Tensor& value, const Tensor& x,
       where);
 }
 
-std::vector<Tensor> checkpoint(const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn,
-                               const std::vector<Tensor>& arguments, Location where) {
+Tensors checkpoint(const std::function<std::vector<Tensor>(const Tensors&)>& fn, const std::vector<Tensor>& arguments,
+                   Location where) {
   auto graph = arguments.empty() ? ir::current_graph() : arguments[0].graph();
   if (!graph) fail(where, "checkpoint: an argument is an empty Tensor");
   struct Restore {
@@ -38,18 +38,18 @@ std::vector<Tensor> checkpoint(const std::function<std::vector<Tensor>(const std
     ~Restore() { graph.scope = outer; }
   } restore{*graph, graph->scope};
   if (graph->scope == 0) graph->scope = ++graph->scopes;  // an inner checkpoint is part of the outer one
-  return fn(arguments);
+  return {fn({arguments, "checkpoint: argument", where}), "checkpoint: result", where};
 }
 
 Tensor checkpoint(const std::function<Tensor(const Tensor&)>& fn, const Tensor& argument, Location where) {
   return checkpoint([&](const std::vector<Tensor>& a) { return std::vector<Tensor>{fn(a[0])}; }, {argument}, where)[0];
 }
 
-std::vector<Tensor> repeat(int n, const std::function<std::vector<Tensor>(int, const std::vector<Tensor>&)>& body,
-                           std::vector<Tensor> carry, Recompute recompute, Location where) {
+Tensors repeat(int n, const std::function<std::vector<Tensor>(int, const Tensors&)>& body, std::vector<Tensor> carry,
+               Recompute recompute, Location where) {
   if (n < 0) fail(where, "repeat: " + std::to_string(n) + " turns");
   for (int i = 0; i < n; ++i) {
-    auto turn = [&](const std::vector<Tensor>& c) { return body(i, c); };
+    auto turn = [&](const std::vector<Tensor>& c) { return body(i, {c, "repeat: carried tensor", where}); };
     std::vector<Tensor> next = recompute == Recompute::yes ? checkpoint(turn, carry, where) : turn(carry);
     if (next.size() != carry.size())
       fail(where, "repeat: the body takes " + std::to_string(carry.size()) + " tensors and returns " +
@@ -60,7 +60,7 @@ std::vector<Tensor> repeat(int n, const std::function<std::vector<Tensor>(int, c
                         " before a turn and " + to_string(next[k].spec()) + " after it");
     carry = std::move(next);
   }
-  return carry;
+  return {std::move(carry), "repeat: carried tensor", where};
 }
 
 namespace ops {
@@ -101,7 +101,7 @@ std::vector<Tensor> gradient_of_custom(const Gradient& of) {
   if (number >= rules.size()) refuse("custom_gradient: the rule is not part of this graph");
   const GradientRule rule = rules[number];  // a copy: it may add rules
   const Location where = (*of.out.graph())[of.out.node()].where;
-  const std::vector<Tensor> arguments(of.in.begin() + 1, of.in.end());
+  const Tensors arguments({of.in.begin() + 1, of.in.end()}, "custom_gradient: argument", where);
   std::vector<Tensor> gradients = rule(arguments, of.out, of.g);
   if (gradients.size() != arguments.size())
     fail(where, "custom_gradient: there are " + std::to_string(arguments.size()) + " arguments, the rule gives " +

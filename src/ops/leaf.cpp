@@ -21,6 +21,13 @@ const Spec& Tensor::spec() const {
   return (*graph_)[node_].spec;
 }
 
+Tensor& Tensors::none(std::size_t i) const {
+  const std::string count = empty()       ? "there is none"
+                            : size() == 1 ? "there is one, number 0"
+                                          : "there are 0 to " + std::to_string(size() - 1);
+  fail(where_, what_ + " " + std::to_string(i) + " was asked for; " + count);
+}
+
 std::int64_t Tensor::size(int axis, Location where) const {
   return shape()[ops::normalise_axis(axis, rank(), "size", where)];
 }

@@ -435,7 +435,7 @@ Traced trace(const std::shared_ptr<Graph>& outer, const ScanBody& body, const st
   Scan made;
   {
     const ir::TraceScope scope(traced.graph);
-    made = body(carried, moments);
+    made = body({std::move(carried), "scan: carried tensor", where}, {std::move(moments), "scan: sequence", where});
   }
   expect_pure(*traced.graph, where);
   if (made.carry.size() != carry.size())
@@ -472,15 +472,19 @@ Scan scan(const ScanBody& body, const std::vector<Tensor>& carry, const std::vec
   } release{*traced.graph};
   Scan made = Former(outer, traced, steps, options.reverse, carry, moments, where).form();
   for (Tensor& output : made.outputs) output = time_at(output, options.axis, where);
-  return made;
+  return {{std::move(made.carry), "scan: carried tensor", where}, {std::move(made.outputs), "scan: output", where}};
 }
 
-std::vector<Tensor> repeat(int n, const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& body,
-                           std::vector<Tensor> carry, Location where) {
+Tensors repeat(int n, const std::function<std::vector<Tensor>(const Tensors&)>& body, std::vector<Tensor> carry,
+               Location where) {
   if (n < 0) fail(where, "repeat: " + std::to_string(n) + " turns");
   if (!body) fail(where, "repeat: the body is empty");
-  if (n == 0) return carry;
-  return scan([&](const auto& c, const auto&) { return Scan{body(c), {}}; }, carry, {}, {.steps = n}, where).carry;
+  const auto named = [&](std::vector<Tensor> list) {
+    return Tensors(std::move(list), "repeat: carried tensor", where);
+  };
+  if (n == 0) return named(std::move(carry));
+  const ScanBody turn = [&](const Tensors& c, const Tensors&) { return Scan{body(named(c)), {}}; };
+  return named(scan(turn, carry, {}, {.steps = n}, where).carry);
 }
 
 }  // namespace wr

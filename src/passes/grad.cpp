@@ -119,11 +119,11 @@ std::string name_of(const Tensor& t, std::size_t i) {
 
 }  // namespace
 
-std::vector<Tensor> grad(const Tensor& loss, const std::vector<Tensor>& wrt, Location where) {
+Tensors grad(const Tensor& loss, const std::vector<Tensor>& wrt, Location where) {
   return grad(loss, wrt, Unused::refuse, where);
 }
 
-std::vector<Tensor> grad(const Tensor& loss, const std::vector<Tensor>& wrt, Unused unused, Location where) {
+Tensors grad(const Tensor& loss, const std::vector<Tensor>& wrt, Unused unused, Location where) {
   if (loss.empty()) fail(where, "grad: the loss is an empty Tensor");
   if (loss.shape().count() != 1)
     fail(where, "grad: the loss must have one element, is " + to_string(loss.spec()) + "; sum or mean it");
@@ -155,7 +155,7 @@ std::vector<Tensor> grad(const Tensor& loss, const std::vector<Tensor>& wrt, Unu
                       " (allow_unused takes it as 0)");
     gradients.push_back(reached ? backward.adjoint(t.node()) : full(t.shape(), 0, t.dtype(), where));
   }
-  return gradients;
+  return {std::move(gradients), "grad: gradient", where};
 }
 
 }  // namespace wr

@@ -221,7 +221,7 @@ std::unique_ptr<Step::Inside> make_plan(const TracedFunction& fn, const std::vec
       ir::Graph& graph;
       ~DropRules() { graph.gradient_rules.clear(); }
     } drop_rules{*graph};
-    for (const Tensor& t : fn(arguments)) {
+    for (const Tensor& t : fn({arguments, "compile: argument", where})) {
       if (t.empty()) fail(where, "compile: the step returned an empty Tensor");
       if (t.graph() != graph) fail(where, "compile: the step returned a tensor of another trace");
       graph->outputs.push_back(t.node());
