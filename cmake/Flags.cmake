@@ -4,7 +4,7 @@ target_compile_features(windrow_flags INTERFACE cxx_std_20)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)  # a static libwindrow can then go into somebody's shared library or Python module
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-string(REGEX REPLACE "-O[0-9]" "-O3" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
+string(REGEX REPLACE "-O[0-9]" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
 
 target_compile_options(windrow_flags INTERFACE -Wall -Wextra -Wpedantic
                        $<$<CXX_COMPILER_ID:GNU>:-Wshadow=compatible-local> -Wnon-virtual-dtor -Woverloaded-virtual

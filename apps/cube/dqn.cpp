@@ -11,7 +11,6 @@
 namespace wr::apps {
 namespace {
 
-constexpr auto kMoves = static_cast<std::size_t>(PocketCube::kMoves);
 constexpr float kSolvedReward = 1, kMoveReward = -0.01f;
 
 /// One cube that is being turned.

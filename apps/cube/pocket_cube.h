@@ -130,4 +130,6 @@ class CubeOrbits {
   std::vector<std::uint8_t> size_;
 };
 
+inline constexpr auto kMoves = static_cast<std::size_t>(PocketCube::kMoves);  // as lists count
+
 }  // namespace wr::apps

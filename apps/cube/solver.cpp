@@ -8,7 +8,6 @@
 namespace wr::apps {
 namespace {
 
-constexpr auto kMoves = static_cast<std::size_t>(PocketCube::kMoves);
 constexpr float kSolvedCost = -1e30f;
 
 }  // namespace
