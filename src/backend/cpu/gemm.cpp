@@ -176,8 +176,10 @@ bool fills_vectors(i64 rows, i64 vector_bytes, const GemmShape& s) {
 
 // Rules for AVX-512, as measured on Emerald Rapids.
 namespace wide {
+// Rows that are too few to become a vector's lanes.
+bool few_rows(const GemmShape& s) { return s.m <= 16 && !fills_vectors(s.m, 64, s); }
 // So deep, a transposed B is better read as it lies than copied in order for LIBXSMM.
-bool deep_and_transposed(const GemmShape& s) { return s.b_col != 1 && s.k >= 128; }
+bool deep_and_transposed(const GemmShape& s) { return s.b_col != 1 && s.k >= (few_rows(s) && s.n >= 64 ? 64 : 128); }
 // A B that does not stay in L2 is left to LIBXSMM only with rows enough to use what it reads, and not more than pay for
 // packing.
 bool xsmm(const GemmShape& s, const Site& at) {
@@ -185,13 +187,17 @@ bool xsmm(const GemmShape& s, const Site& at) {
   const i64 b = bytes_of_b(s);
   return b <= at.l2 || (b <= 2 * at.l2 && s.m >= 64 && s.m < 256);
 }
-bool dot(const GemmShape& s, const Site& at) { return s.m <= 16 && bytes_of_b(s) > at.l2 / 2; }
+bool dot(const GemmShape& s, const Site& at) {
+  return s.m <= 16 && (bytes_of_b(s) > at.l2 / 2 || (s.k >= 256 && few_rows(s)));
+}
 bool turned(const GemmShape& s, const Site& at) {
   const i64 most = bytes_of_b(s) <= at.l2 ? 64 : 32;
   return deep_and_transposed(s) && s.m <= most && s.n >= s.m && fills_vectors(s.m, 64, s);
 }
 bool direct(const GemmShape& s, const Site& at) { return bytes_of_b(s) <= at.l2 / 2 || s.m <= 8; }
-bool panels(const GemmShape& s, const Site&) { return s.b_col == 1 && s.m <= 64; }
+bool panels(const GemmShape& s, const Site&) { return s.b_col == 1 ? s.m <= 64 : few_rows(s); }
+// A plain B that stays in L2 is left to LIBXSMM.
+bool kept(const GemmShape& s, i64 times) { return s.b_col != 1 && s.m > 6 && times >= 4; }
 }  // namespace wide
 
 // Rules for AVX2 and what is narrower, as measured on Zen 3.
@@ -338,7 +344,8 @@ Gemm make_repeated_gemm(const GemmShape& shape, i64 times, Target target, const 
   Gemm gemm = start(shape, target);
   const Site site{target, machine.l1d, machine.l2};
   const bool plain = !is_empty(gemm.work) && !gemm.swapped && gemm.work.c_col == 1;
-  if (!plain || site.wide() || !narrow::kept(gemm.work, times)) return make_gemm(shape, target, machine);
+  const bool kept = site.wide() ? wide::kept(gemm.work, times) : narrow::kept(gemm.work, times);
+  if (!plain || !kept) return make_gemm(shape, target, machine);
   gemm.shape.dtype == DType::f32 ? make_kept<float>(gemm, site) : make_kept<double>(gemm, site);
   return gemm;
 }
