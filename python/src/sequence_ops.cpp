@@ -1,9 +1,8 @@
-// Ops over sequences: loops, attention, recurrent nets, cross entropy of rows; and the sparse update of a table.
+// Ops over sequences: attention, recurrent nets, cross entropy of rows; and the sparse update of a table.
 #include <nanobind/stl/tuple.h>
 
 #include "casters.h"
 #include "windrow/attention.h"
-#include "windrow/scan.h"
 
 namespace wr::python {
 
@@ -67,37 +66,6 @@ void bind_attention(nb::module_& m) {
       "logits"_a, "labels"_a, "-log softmax(logits)[label] of each row. For traced values.");
 }
 
-nb::list to_list(const std::vector<Tensor>& tensors) {
-  nb::list list;
-  for (const Tensor& t : tensors) list.append(nb::cast(t));
-  return list;
-}
-
-/// One tensor, or several.
-std::vector<Tensor> several(nb::handle what, Location w) {
-  return is_traced(what) ? std::vector<Tensor>{tensor_from(what, w)} : tensors_from(what, w);
-}
-
-void bind_scan(nb::module_& m) {
-  m.def(
-      "scan",
-      [](nb::callable body, nb::handle carry, nb::handle sequences, std::int64_t steps, int axis, bool reverse) {
-        const Location w = here();
-        const auto turn = [&](const std::vector<Tensor>& carried, const std::vector<Tensor>& x) {
-          const nb::object pair = body(to_list(carried), to_list(x));
-          if (!nb::isinstance<nb::tuple>(pair) || nb::len(pair) != 2)
-            throw nb::type_error("scan: the body gives (carry, outputs), a tuple of two lists");
-          return Scan{several(pair[0], w), several(pair[1], w)};
-        };
-        const Scan found = scan(turn, several(carry, w), several(sequences, w), {steps, axis, reverse}, w);
-        return nb::make_tuple(to_list(found.carry), to_list(found.outputs));
-      },
-      "body"_a, "carry"_a, "sequences"_a = nb::make_tuple(), "steps"_a = 0, "axis"_a = 0, "reverse"_a = false,
-      "body(carry, x) -> (carry, outputs) at every moment of the sequences, or `steps` times: lists of tensors. Gives "
-      "the "
-      "last carry and the outputs of all moments, stacked. One op, however many moments there are. For traced values.");
-}
-
 void bind_table_update(nb::module_& m) {
   m.def(
       "sparse_adam_step",
@@ -120,7 +88,6 @@ void bind_table_update(nb::module_& m) {
 void bind_sequence_ops(nb::module_& m) {
   bind_recurrent(m);
   bind_attention(m);
-  bind_scan(m);
   bind_table_update(m);
 }
 

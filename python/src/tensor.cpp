@@ -222,6 +222,8 @@ std::vector<Tensor> listed(nb::handle result, Location where) {
   return tensors_from(result, where);
 }
 
+nb::tuple tuple_of(const std::vector<Tensor>& tensors) { return nb::tuple(nb::cast(tensors)); }
+
 void bind_control(nb::module_& m) {
   m.def(
       "grad",
@@ -273,7 +275,7 @@ void bind_control(nb::module_& m) {
               return listed(result, where);
             },
             tensors_from(arguments, where), where);
-        return one ? nb::cast(out[0]) : nb::object(nb::tuple(nb::cast(out)));
+        return one ? nb::cast(out[0]) : nb::object(tuple_of(out));
       },
       "fn"_a, "arguments"_a,
       "What fn computes is not kept for the backward pass but computed again there: less memory, more arithmetic.");
@@ -281,14 +283,14 @@ void bind_control(nb::module_& m) {
       "repeat",
       [](int n, nb::callable body, nb::handle carry, bool recompute) {
         const Location where = here();
-        return nb::tuple(nb::cast(repeat(
+        return tuple_of(repeat(
             n,
             [&](int i, const std::vector<Tensor>& x) {
               nb::list list;
               for (const Tensor& t : x) list.append(nb::cast(t));
               return listed(body(i, *list), where);
             },
-            tensors_from(carry, where), recompute ? Recompute::yes : Recompute::no, where)));
+            tensors_from(carry, where), recompute ? Recompute::yes : Recompute::no, where));
       },
       "n"_a, "body"_a, "carry"_a, "recompute"_a = false,
       "body(i, *carry) -> carry, n times. With recompute each turn is a checkpoint.");
@@ -297,14 +299,14 @@ void bind_control(nb::module_& m) {
       [](nb::callable body, nb::handle carry, nb::handle sequences, std::int64_t steps, int axis, bool reverse) {
         const Location where = here();
         const auto step = [&](const std::vector<Tensor>& c, const std::vector<Tensor>& x) {
-          const nb::object made = body(nb::tuple(nb::cast(c)), nb::tuple(nb::cast(x)));
+          const nb::object made = body(tuple_of(c), tuple_of(x));
           if (!nb::isinstance<nb::tuple>(made) || nb::len(made) != 2)
             fail(where, "scan: the body must return a pair: what it hands on, and what it gives");
           return Scan{listed(made[0], where), listed(made[1], where)};
         };
         const Scan made =
             scan(step, tensors_from(carry, where), tensors_from(sequences, where), {steps, axis, reverse}, where);
-        return nb::make_tuple(nb::tuple(nb::cast(made.carry)), nb::tuple(nb::cast(made.outputs)));
+        return nb::make_tuple(tuple_of(made.carry), tuple_of(made.outputs));
       },
       "body"_a, "carry"_a, "sequences"_a = nb::make_tuple(), "steps"_a = 0, "axis"_a = 0, "reverse"_a = false,
       "A loop compiled once: body(carry, x) -> (carry, outputs), once a moment of the sequences (or `steps` times). "
