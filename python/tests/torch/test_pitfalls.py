@@ -223,6 +223,15 @@ def test_a_wrong_lowering_would_be_found(monkeypatch):
         assert torch.equal(value, before[name])
 
 
+@pytest.mark.parametrize("optimizer", [lambda p: torch.optim.Adam(p, 1e-3), lambda p: torch.optim.SGD(p, 1e-6, momentum=0.9)])
+def test_a_gradient_that_is_rounding_error_is_no_difference(optimizer):
+    """A bias before a batch norm has none; what an optimizer keeps of it is noise, the larger the loss the larger."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+    step = wr.torch.compile_step(model, lambda y, t: 10_000 * F.mse_loss(y, t), optimizer(model.parameters()))
+    assert step(torch.randn(64, 16), torch.randn(64, 1)) > 0
+
+
 # ---- as torch has it -------------------------------------------------------------------------------------------------
 def test_max_gives_its_gradient_to_one_index():
     gradient(lambda x: x.max(1).values, torch.tensor([[1.0, 2.0, 2.0], [3.0, 3.0, 3.0]]))

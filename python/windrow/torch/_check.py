@@ -30,24 +30,34 @@ def _names(compiled):
     return {p.data_ptr(): name for m in compiled.modules for name, p in m.named_parameters()}
 
 
+NOISE = 1e-5  # of the largest: what a gradient that is 0 but for rounding (a bias before a batch norm) may come to
+
+
 def _unclear(entry):
     """For each parameter of an optimizer that divides by a gradient's size: where that size is rounding error, torch's own
-    step is noise (a bias before a batch norm)."""
+    step is noise."""
     means = {}
     for slot in entry.slots.all:
-        found = [slot.state[p].get("exp_avg", slot.state[p].get("square_avg")) for p in slot.parameters if p in slot.state]
-        found = [m for m in found if m is not None and m.numel()]
-        if not found:
-            continue
-        largest = max(float(m.abs().max()) for m in found)
-        for p in slot.parameters:
-            m = slot.state[p].get("exp_avg", slot.state[p].get("square_avg"))
-            if m is not None:
-                means[p.data_ptr()] = m.abs() <= 1e-5 * largest
+        found = {p: slot.state[p].get("exp_avg", slot.state[p].get("square_avg")) for p in slot.parameters if p in slot.state}
+        found = {p: m for p, m in found.items() if m is not None and m.numel()}
+        largest = max((float(m.abs().max()) for m in found.values()), default=0.0)
+        means |= {p.data_ptr(): m.abs() <= NOISE * largest for p, m in found.items()}
     return means
 
 
-def _difference(ours, theirs, skip=None):
+def _noise(entry):
+    """For each mean of gradients that an optimizer keeps: how much of it may be rounding error, by the largest of its kind."""
+    noise = {}
+    for slot in entry.slots.all:
+        for name in ("exp_avg", "momentum_buffer", "grad_avg"):
+            found = [slot.state[p].get(name) for p in slot.parameters if p in slot.state]
+            found = [m for m in found if m is not None and m.numel()]
+            largest = max((float(m.abs().max()) for m in found), default=0.0)
+            noise |= {m.data_ptr(): NOISE * largest for m in found}
+    return noise
+
+
+def _difference(ours, theirs, skip=None, noise=0.0):
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return f"is {ours.dtype} {tuple(ours.shape)}, torch's {theirs.dtype} {tuple(theirs.shape)}"
     if not theirs.is_floating_point():
@@ -62,7 +72,7 @@ def _difference(ours, theirs, skip=None):
     scale = float(finite.abs().max()) if finite.numel() else 1.0
     off = torch.where(same, torch.zeros_like(ours), (ours - theirs).abs())
     worst = float(off.nan_to_num(nan=float("inf")).max())
-    if worst <= 2e-4 * scale + 2e-6:
+    if worst <= 2e-4 * scale + max(2e-6, noise):
         return None
     return f"differs by up to {worst:.3g} where values are up to {scale:.3g}"
 
@@ -79,7 +89,7 @@ def check_against_eager(compiled, args, result, before, entry):
     try:
         with assigned_in_place():
             expected = compiled.fn(*args)
-        names, unclear, wrong = _names(compiled), _unclear(entry), []
+        names, unclear, noise, wrong = _names(compiled), _unclear(entry), _noise(entry), []
         for i, (a, b) in enumerate(zip(_tensors(result), _tensors(expected))):
             problem = _difference(a, b)
             if problem:
@@ -87,7 +97,8 @@ def check_against_eager(compiled, args, result, before, entry):
         for tensor, value in ours:
             if tensor.data_ptr() in apart:
                 continue
-            problem = _difference(value, tensor.detach(), unclear.get(tensor.data_ptr()))
+            at = tensor.data_ptr()
+            problem = _difference(value, tensor.detach(), unclear.get(at), noise.get(at, 0.0))
             if problem:
                 name = names.get(tensor.data_ptr(), f"a tensor of shape {tuple(tensor.shape)}")
                 wrong.append(f"{name} {problem}")
