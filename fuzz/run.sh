@@ -23,7 +23,7 @@ compile() {  # compile SOURCE...: adds the objects to `objects`, a library of wh
   for source in "$@"; do
     object=$out/objects/${source//\//_}.o
     objects+=("$object")
-    if [ ! -e "$object" ] || [ -n "$(find "$source" src/base src/data src/report src/rules apps include -name '*.h' -newer "$object" -o -path "$source" -newer "$object")" ]; then
+    if [ ! -e "$object" ] || [ -n "$(find "$source" src/base src/data src/ir src/ops src/report src/rules apps include -name '*.h' -newer "$object" -o -path "$source" -newer "$object")" ]; then
       clang++-16 "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined -c "$source" -o "$object"
     fi
   done
@@ -41,6 +41,7 @@ for target in "${targets[@]}"; do
                         apps/{automaton,cube,fashion}/settings.cpp ;;
     log) compile src/report/{event_file,read_log}.cpp ;;
     profile) compile src/profile/json.cpp ;;
+    graph) compile src/base/*.cpp src/ir/*.cpp src/ops/*.cpp src/passes/grad.cpp ;;
     *) compile src/data/{csv,idx,npy,npz,safetensors,safetensors_header,stream}.cpp ;;
   esac
   clang++-16 "${flags[@]}" -fsanitize=fuzzer,address,undefined "fuzz/$target.cpp" "${objects[@]}" -lz -lfmt -o "$out/$target"

@@ -115,6 +115,33 @@ if os.access(program, os.X_OK):
         if os.path.exists(f"{folder}/p.json"):
             put("profile", "one", pathlib.Path(f"{folder}/p.json").read_bytes())
 
+        made = subprocess.run([program, "ops", "--json"], capture_output=True, text=True).stdout
+        for name in sorted({json.loads(line)["op"].split("(")[0] for line in made.splitlines()}):
+            put("graph", name, f"%0 = input 0 : f32[2,3]\n%1 = {name}(%0, %0) {{ints=[1, 0]}} : f32[2,3]\noutputs %1\n".encode())
+
+put("graph", "step", b"""graph scopes=1 random_streams=0
+%0 = input 0 : f32[4,3]
+%1 = state "w" : f32[2,3]
+%2 = permute(%1) {ints=[1, 0]} : f32[3,2] scope=1
+%3 = einsum(%0, %2) {text="bi,io->bo"} : f32[4,2] scope=1
+%4 = constant [2] : f32[1,1]
+%5 = broadcast(%4) {ints=[4, 2]} : f32[4,2]
+%6 = mul(%5, %3) : f32[4,2] copy=1
+%7 = div(%6, %4) : f32[4,2] gradient
+outputs %7
+updates %1 <- %1
+""")
+put("graph", "scan", b"""%0 = input 0 : f32[3,2]
+%1 = input 1 : f32[2]
+%2 = scan(%1, %0) {ints=[3, 0, 1, 1, 0, 0, 1]} : f32[4,2]
+{
+  %0 = input 0 : f32[2]
+  %1 = input 1 : f32[2]
+  %2 = add(%0, %1) : f32[2]
+  outputs %2
+}
+outputs %2
+""")
 put("log", "table", b"\0step,seconds,loss\n1,0.5,0.25\n2,1,\"1e-3\"\n")
 put("log", "lines", b'\0{"step":1,"loss":0.5}\n{"epoch":2,"note":"x","loss":null}\n')
 put("log", "event", b"\1" + bytes.fromhex("09000000000000f03f10ac022a0d0a0b0a046c6f7373150000003f"))
