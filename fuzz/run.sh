@@ -38,7 +38,7 @@ for target in "${targets[@]}"; do
                    src/rules/{check,files,format,functions,lexer,parse_body,parser,safety,slots,strata}.cpp ;;
     picture) compile src/data/{idx,npy,stream}.cpp apps/common/read_picture.cpp src/report/text.cpp ;;
     checkpoint) compile src/data/{safetensors,safetensors_header}.cpp apps/common/metadata.cpp src/report/text.cpp \
-                        apps/{automaton,cube,fashion}/settings.cpp ;;
+                        apps/{automaton,cube,fashion}/settings.cpp apps/cube/{notation,pocket_cube,sticker_cube}.cpp ;;
     log) compile src/report/{event_file,read_log}.cpp ;;
     profile) compile src/profile/json.cpp ;;
     graph) compile src/base/*.cpp src/ir/*.cpp src/ops/*.cpp src/passes/grad.cpp ;;
