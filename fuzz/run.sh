@@ -22,6 +22,7 @@ compile() {  # compile SOURCE...: adds the objects to `objects`, a library of wh
   local source object
   for source in "$@"; do
     object=$out/objects/${source//\//_}.o
+    [[ " ${objects[*]} " == *" $object "* ]] && continue
     objects+=("$object")
     if [ ! -e "$object" ] || [ -n "$(find "$source" src/base src/data src/ir src/ops src/report src/rules apps include -name '*.h' -newer "$object" -o -path "$source" -newer "$object")" ]; then
       clang++-16 "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined -c "$source" -o "$object"

@@ -91,6 +91,19 @@ TEST(DeviceProbe, WhatABrokenDriverDoesStaysInTheChild) {
 
 // ---- a device as a machine ----
 
+TEST(DeviceMachine, OfACpuIsTheHostAsSlowAsItWasSeen) {
+  device::Facts facts;
+  facts.cpu = true;
+  facts.units = 8;
+  for (const char* name : {"sapphire", "zen3", "desktop", "pi4"}) {
+    const Machine host = machine_named(name), m = device::machine_of(facts, host);
+    EXPECT_EQ(m.cores, 8);
+    EXPECT_EQ(m.l2, host.l2);
+    EXPECT_GE(m.barrier_ns, 8000) << "a launch";
+    EXPECT_DOUBLE_EQ(host.gflops_f32 / m.gflops_f32, host.simd == "avx512" ? 10 : 1) << name;
+  }
+}
+
 TEST(DeviceMachine, HasTheLanesThatItsVendorSays) {
   const Machine host = machine_named("desktop");
   const auto of = [&](const device::Attributes& said, int units) {
