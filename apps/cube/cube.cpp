@@ -119,8 +119,8 @@ bool CubeRun::train(const CubeWatch& watch) {
       history_.back().seconds = seconds_;
       last_loss = history_.back().loss;
       if (!std::isfinite(last_loss))
-        throw Error(fmt::format("the loss is {} at {} {}: a smaller --lr than {} may help", text::shown(last_loss), learner_->unit(),
-                                is, settings_.lr));
+        throw Error(fmt::format("the loss is {} at {} {}: a smaller --lr than {} may help", text::shown(last_loss),
+                                learner_->unit(), is, settings_.lr));
       if (watch.point) watch.point(history_.back());
     }
     if (watch.step) {

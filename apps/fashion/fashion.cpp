@@ -184,8 +184,8 @@ void TrainingRun::run_step() {
   const auto results = (*step_)(batch.x, batch.y);
   const double loss = results[0].item<float>();
   if (!std::isfinite(loss)) {
-    throw Error(fmt::format("the loss is {} at step {} (epoch {}): a smaller --lr than {} may help", text::shown(loss), done_ + 1,
-                            done_ / steps_per_epoch_ + 1, settings_.lr));
+    throw Error(fmt::format("the loss is {} at step {} (epoch {}): a smaller --lr than {} may help", text::shown(loss),
+                            done_ + 1, done_ / steps_per_epoch_ + 1, settings_.lr));
   }
   loss_sum_ += loss * static_cast<double>(batch.count);
   right_ += results[1].item<float>();

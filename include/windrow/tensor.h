@@ -55,8 +55,8 @@ class Tensor {
 class Tensors : public std::vector<Tensor> {
  public:
   using std::vector<Tensor>::vector;
-  Tensors(std::vector<Tensor> list, std::string what = "tensor",
-          Location where = {})  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor): a plain list stands wherever one of these is wanted
+  Tensors(std::vector<Tensor> list, std::string what = "tensor", Location where = {})
       : std::vector<Tensor>(std::move(list)), what_(std::move(what)), where_(where) {}
   const Tensor& operator[](std::size_t i) const { return i < size() ? data()[i] : none(i); }
   Tensor& operator[](std::size_t i) { return i < size() ? data()[i] : none(i); }

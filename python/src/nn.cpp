@@ -137,7 +137,8 @@ void bind_activations(nb::module_& m) {
   PLAIN(Relu6)
   PLAIN(Elu)
   PLAIN(Softplus)
-  PLAIN(Silu) PLAIN(Gelu) PLAIN(Sigmoid) PLAIN(Tanh) PLAIN(Flatten) PLAIN(GlobalMaxPool) PLAIN(GlobalAvgPool)
+  PLAIN(Silu)
+  PLAIN(Gelu) PLAIN(Sigmoid) PLAIN(Tanh) PLAIN(Flatten) PLAIN(GlobalMaxPool) PLAIN(GlobalAvgPool)
 #undef PLAIN
       m.def(
           "LeakyRelu", [](double slope) { return nn::LeakyRelu(slope); }, "slope"_a = 0.01);

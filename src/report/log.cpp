@@ -52,9 +52,7 @@ class Growing {
   int descriptor_;
 };
 
-std::string number_text(double value) {
-  return fmt::format("{}", text::shown(value));
-}
+std::string number_text(double value) { return fmt::format("{}", text::shown(value)); }
 
 /// A field of a CSV file, in quotes where it must be.
 std::string field(const std::string& text) {

@@ -8,10 +8,10 @@
 #include "rules/strata.h"
 #include "windrow/checkpoint.h"
 #include "windrow/clock.h"
-#include "windrow/text.h"
 #include "windrow/error.h"
 #include "windrow/optim.h"
 #include "windrow/step.h"
+#include "windrow/text.h"
 
 namespace wr::rules {
 namespace {
@@ -163,7 +163,8 @@ TrainReport Program::train(const TrainOptions& options) {
     const double loss = static_cast<double>(step.run({})[0].item<float>());
     report.losses.push_back(loss);
     if (!std::isfinite(loss))
-      fail_at(file, goal->place, fmt::format("the loss is {} after {} steps; a smaller lr may help", text::shown(loss), i));
+      fail_at(file, goal->place,
+              fmt::format("the loss is {} after {} steps; a smaller lr may help", text::shown(loss), i));
     if (options.progress && (i % options.every == 0 || i == steps) && !options.progress(i, loss)) break;
   }
   report.seconds = seconds();
@@ -229,7 +230,8 @@ void Program::restore(const std::string& path) {
       throw Error(fmt::format("{}: '{}' is {}; expected numbers such as f32", path, name,
                               to_string(Spec{array.dtype(), array.shape()})));
     for (double value : array.astype(DType::f64).to_vector<double>())
-      if (!std::isfinite(value)) throw Error(fmt::format("{}: '{}' has a value that is {}", path, name, text::shown(value)));
+      if (!std::isfinite(value))
+        throw Error(fmt::format("{}: '{}' has a value that is {}", path, name, text::shown(value)));
   }
   for (const auto& [name, array] : file.tensors) inside_->parameters[name] = State(array, name);
 }

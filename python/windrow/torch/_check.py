@@ -33,14 +33,19 @@ def _names(compiled):
 NOISE = 1e-5  # of the largest: what a gradient that is 0 but for rounding (a bias before a batch norm) may come to
 
 
+def _kept(slot, *names):
+    """By parameter: what an optimizer keeps under the first of these names that it has; and the largest number in all of it."""
+    found = {p: next((slot.state[p][n] for n in names if n in slot.state[p]), None) for p in slot.parameters if p in slot.state}
+    found = {p: m for p, m in found.items() if m is not None and m.numel()}
+    return found, max((float(m.abs().max()) for m in found.values()), default=0.0)
+
+
 def _unclear(entry):
     """For each parameter of an optimizer that divides by a gradient's size: where that size is rounding error, torch's own
     step is noise."""
     means = {}
     for slot in entry.slots.all:
-        found = {p: slot.state[p].get("exp_avg", slot.state[p].get("square_avg")) for p in slot.parameters if p in slot.state}
-        found = {p: m for p, m in found.items() if m is not None and m.numel()}
-        largest = max((float(m.abs().max()) for m in found.values()), default=0.0)
+        found, largest = _kept(slot, "exp_avg", "square_avg")
         means |= {p.data_ptr(): m.abs() <= NOISE * largest for p, m in found.items()}
     return means
 
@@ -50,10 +55,8 @@ def _noise(entry):
     noise = {}
     for slot in entry.slots.all:
         for name in ("exp_avg", "momentum_buffer", "grad_avg"):
-            found = [slot.state[p].get(name) for p in slot.parameters if p in slot.state]
-            found = [m for m in found if m is not None and m.numel()]
-            largest = max((float(m.abs().max()) for m in found), default=0.0)
-            noise |= {m.data_ptr(): NOISE * largest for m in found}
+            found, largest = _kept(slot, name)
+            noise |= {m.data_ptr(): NOISE * largest for m in found.values()}
     return noise
 
 
