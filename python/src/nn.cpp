@@ -132,16 +132,21 @@ void bind_module(nb::module_& m) {
 }
 
 void bind_activations(nb::module_& m) {
-#define PLAIN(name) m.def(#name, [] { return nn::name(); });
-  PLAIN(Relu)
-  PLAIN(Relu6)
-  PLAIN(Elu)
-  PLAIN(Softplus)
-  PLAIN(Silu)
-  PLAIN(Gelu) PLAIN(Sigmoid) PLAIN(Tanh) PLAIN(Flatten) PLAIN(GlobalMaxPool) PLAIN(GlobalAvgPool)
+#define PLAIN(name) m.def(#name, [] { return nn::name(); })
+  PLAIN(Relu);
+  PLAIN(Relu6);
+  PLAIN(Elu);
+  PLAIN(Softplus);
+  PLAIN(Silu);
+  PLAIN(Gelu);
+  PLAIN(Sigmoid);
+  PLAIN(Tanh);
+  PLAIN(Flatten);
+  PLAIN(GlobalMaxPool);
+  PLAIN(GlobalAvgPool);
 #undef PLAIN
-      m.def(
-          "LeakyRelu", [](double slope) { return nn::LeakyRelu(slope); }, "slope"_a = 0.01);
+  m.def(
+      "LeakyRelu", [](double slope) { return nn::LeakyRelu(slope); }, "slope"_a = 0.01);
   m.def(
       "Softmax", [](int axis) { return nn::Softmax(axis); }, "axis"_a = -1);
   m.def(
