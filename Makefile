@@ -21,10 +21,11 @@ deps:  ## install what is missing (apt)
 
 build: deps  ## release build into build/
 	$(call configure,release,build)
+	@! grep -q '^WINDROW_TARGETS:[A-Z]*=native$$' build/CMakeCache.txt || cmake build -DWINDROW_TARGETS=all >/dev/null
 	cmake --build build -j $(JOBS)
 
-program: deps  ## build the windrow program alone, without tests and examples
-	$(call configure,release,build)
+program: deps  ## build the windrow program alone, without tests and examples; in a new folder for this machine's CPU only
+	$(call configure,release -DWINDROW_TARGETS=native,build)
 	cmake --build build -j $(JOBS) --target windrow_cli
 
 run: program  ## build the program, train a network on Fashion-MNIST and write its report

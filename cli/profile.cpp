@@ -64,7 +64,7 @@ int diff(const ProfileOptions& o) {
   throw Error(fmt::format("{} and {} have no step of the same name", o.before, o.after));
 }
 
-void check_outputs(const std::vector<std::string>& outputs) {
+void check_kinds_and_outputs(const std::vector<std::string>& outputs) {
   for (const std::string& path : outputs)
     if (!path.ends_with(".json") && !path.ends_with(".html") && !path.ends_with(".txt") && !path.ends_with(".trace"))
       throw UsageError("--out", path + ": expected a name that ends with .json, .trace.json, .html or .txt");
@@ -78,7 +78,7 @@ int profile(const ProfileOptions& o, const std::vector<std::string>& command,
   if (command.empty()) throw UsageError("profile", "which command? For example: windrow profile bench dqn_step_b64");
   const auto asks_for_help = [](const std::string& word) { return word == "--help" || word == "-h"; };
   if (std::any_of(command.begin(), command.end(), asks_for_help)) return run(command);
-  check_outputs(o.outputs);
+  check_kinds_and_outputs(o.outputs);
   profile_all_steps(true);
   const int code = run(command);
   const auto profiles = collected_profiles();

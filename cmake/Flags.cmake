@@ -23,25 +23,8 @@ endif()
 target_compile_options(windrow_flags INTERFACE -ffp-contract=off)
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  # The weakest machine is SSE4.2; AVX2 and AVX-512 are chosen at run time. Highway takes SSE4 as its baseline only if
-  # AES and CLMUL are there too. Its targets are then exactly SSE4, AVX2 and AVX3: those that src/backend/cpu/target.h names.
+  # The weakest machine is SSE4.2; AVX2 and AVX-512 are chosen at run time (cmake/Targets.cmake).
   target_compile_options(windrow_flags INTERFACE -msse4.2 -maes -mpclmul)
-  set(disabled_targets HWY_SSSE3 HWY_AVX3_DL)
-  if(WINDROW_SANITIZE)
-    # One target is enough to find a wrong address or a race, and kernels are most of a sanitized build's time. Reads past
-    # a row's end on every target are found by the release tests, whose rows end at a page that cannot be read.
-    list(APPEND disabled_targets HWY_AVX2 HWY_AVX3)
-  endif()
-elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
-  # NEON alone, which every AArch64 processor has. The four SVE targets have vectors without a size, which do not fit our
-  # kernels. Where nothing is chosen at run time (which is what the definition tells Highway), its functions are compiled as
-  # all others are; else they would be for processors with AES, which a Raspberry Pi 4 lacks.
-  set(disabled_targets HWY_SVE HWY_SVE2 HWY_SVE_256 HWY_SVE2_128)
-  target_compile_definitions(windrow_flags INTERFACE TOOLCHAIN_MISS_SYS_AUXV_H)
-endif()
-if(disabled_targets)
-  list(JOIN disabled_targets "|" disabled_targets)
-  target_compile_definitions(windrow_flags INTERFACE "HWY_DISABLED_TARGETS=(${disabled_targets})")
 endif()
 
 # Debug builds verify the graph after each pass.

@@ -15,6 +15,18 @@ namespace {
 
 constexpr std::string_view kNames[kTargets] = {"sse4", "avx2", "avx512", "neon"};
 
+std::string names_of_build() {
+  std::string names;
+  const auto add = [&](bool has, Target target) {
+    if (has) names += (names.empty() ? "" : ", ") + std::string(name_of(target));
+  };
+  add(HWY_TARGETS & HWY_SSE4, Target::sse4);
+  add(HWY_TARGETS & HWY_AVX2, Target::avx2);
+  add(HWY_TARGETS & HWY_AVX3, Target::avx512);
+  add(HWY_TARGETS & HWY_NEON, Target::neon);
+  return names;
+}
+
 #if HWY_ARCH_ARM_A64
 // Every AArch64 processor has NEON. Highway's own answer is not asked for: it wants AES too, which a Raspberry Pi 4
 // lacks and no kernel of ours uses.
@@ -26,7 +38,9 @@ std::vector<Target> detect() {
   if (supported & HWY_SSE4) found.push_back(Target::sse4);
   if (supported & HWY_AVX2) found.push_back(Target::avx2);
   if (supported & HWY_AVX3) found.push_back(Target::avx512);
-  if (found.empty()) throw Error("windrow needs a CPU with SSE4; this one has none of sse4, avx2, avx512");
+  if (found.empty())
+    throw Error("this build of windrow has no kernels for this CPU, which has none of " + names_of_build() +
+                "; build it on this machine, or for all of them (make build, or cmake -DWINDROW_TARGETS=all)");
   return found;
 }
 #endif
@@ -40,8 +54,9 @@ Target parse(std::string_view name) {
 Target checked(Target target) {
   const auto& have = available_targets();
   if (std::find(have.begin(), have.end(), target) == have.end())
-    throw Error("this build or CPU cannot run the SIMD target " + std::string(name_of(target)) +
-                "; the best it has is " + std::string(name_of(have.back())));
+    throw Error("this CPU or this build cannot run the SIMD target " + std::string(name_of(target)) +
+                "; this build is for " + names_of_build() + ", the best this CPU has of them is " +
+                std::string(name_of(have.back())));
   return target;
 }
 
