@@ -54,7 +54,7 @@ struct Timing {
   std::vector<double> blocks;  // microseconds a run, sorted
 };
 /// Median and best of blocks of runs that take about `seconds` in all.
-Timing time_step(const std::function<void()>& run, double seconds);
+Timing time_step(Step& step, double seconds);
 
 struct RunOptions {
   std::vector<std::string> names;  // empty: all but those of ops and rules; "ops", "rules": those

@@ -64,7 +64,7 @@ Result measure(const Case& c, const RunOptions& options, const Roofline* roof) {
   r.facts = p.step.facts();
   r.wrong = p.check(p.step, p.arguments);
   if (!r.wrong.empty()) return r;
-  r.timing = time_step([&] { p.step.again(); }, options.seconds);
+  r.timing = time_step(p.step, options.seconds);
   if (roof) {
     const bool wide = !p.arguments.empty() && p.arguments[0].dtype() == DType::f64;
     r.roof_us = std::max(r.facts.flops / 1e3 / (wide ? roof->gflops_f64_all : roof->gflops_f32_all),
@@ -146,19 +146,21 @@ double compulsory_bytes(Step& step, const std::vector<Array>& arguments) {
   return bytes;
 }
 
-Timing time_step(const std::function<void()>& run, double seconds) {
+Timing time_step(Step& step, double seconds) {
   constexpr int kBlocks = 9;
-  for (int i = 0; i < 3; ++i) run();
-  auto start = Clock::now();
-  run();
-  const double one = std::max(seconds_since(start), 1e-7);
-  const int turns = std::max(1, static_cast<int>(seconds / kBlocks / one));
+  // A device works on while the next run begins; reading a result waits for it.
+  const auto seconds_of = [&](int turns) {
+    const auto start = Clock::now();
+    for (int i = 0; i < turns; ++i) {
+      const Step::Results results = step.again();
+      if (i + 1 == turns && results.size() > 0) static_cast<void>(results[0]);
+    }
+    return seconds_since(start);
+  };
+  seconds_of(3);
+  const int turns = std::max(1, static_cast<int>(seconds / kBlocks / std::max(seconds_of(1), 1e-7)));
   std::vector<double> blocks;
-  for (int b = 0; b < kBlocks; ++b) {
-    start = Clock::now();
-    for (int i = 0; i < turns; ++i) run();
-    blocks.push_back(seconds_since(start) / turns * 1e6);
-  }
+  for (int b = 0; b < kBlocks; ++b) blocks.push_back(seconds_of(turns) / turns * 1e6);
   std::sort(blocks.begin(), blocks.end());
   return {blocks[kBlocks / 2], blocks[0], blocks};
 }
@@ -272,7 +274,7 @@ int serve(int threads) {
         prepared.emplace(name, std::move(p));
       }
       Step& step = prepared.at(name).step;
-      const Timing timing = time_step([&] { step.again(); }, seconds);
+      const Timing timing = time_step(step, seconds);
       answer["us"] = timing.median_us;
       answer["best_us"] = timing.best_us;
       answer["blocks"] = Json::list_of(timing.blocks);
