@@ -1,0 +1,46 @@
+# Run by CTest: is a kernel compiled for this machine's SIMD target alone where that is asked for, and all else as ever?
+function(configure targets)
+  file(REMOVE_RECURSE "${WORK_DIR}")
+  execute_process(COMMAND ${CMAKE_COMMAND} -S "${SOURCE_DIR}" -B "${WORK_DIR}" -G "${GENERATOR}" -DCMAKE_CXX_COMPILER=${CXX}
+                          -DWINDROW_TARGETS=${targets} -DWINDROW_BUILD_TESTS=OFF -DWINDROW_BUILD_EXAMPLES=OFF
+                          -DWINDROW_PRECOMPILE=OFF RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
+  set(result ${result} PARENT_SCOPE)
+  set(said "${said}" PARENT_SCOPE)
+endfunction()
+
+configure(sse9)
+if(result EQUAL 0 OR NOT said MATCHES "sse9.*expected all or native")
+  message(FATAL_ERROR "a target that does not exist is not refused:\n${said}")
+endif()
+
+configure(native)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "it cannot be configured:\n${said}")
+endif()
+if(NOT said MATCHES "kernels for this machine only \\(HWY_(AVX[23])\\)")
+  return()  # a machine with neither AVX2 nor AVX-512: kernels are for all
+endif()
+set(native ${CMAKE_MATCH_1})
+file(STRINGS "${WORK_DIR}/compile_commands.json" commands REGEX "\"command\"")
+foreach(command ${commands})
+  string(FIND "${command}" "HWY_BASELINE_TARGETS=HWY_${native}" told)
+  string(FIND "${command}" "/src/backend/cpu/" kernel)
+  if((told EQUAL -1) EQUAL (NOT kernel EQUAL -1))
+    message(FATAL_ERROR "kernels, and nothing else, are to be compiled for ${native}:\n${command}")
+  endif()
+endforeach()
+
+if(GENERATOR STREQUAL Ninja)
+  set(object CMakeFiles/windrow_kernels.dir/src/backend/cpu/sum_lanes.cpp.o)
+  execute_process(COMMAND ${CMAKE_COMMAND} --build "${WORK_DIR}" --target ${object} RESULT_VARIABLE result
+                  OUTPUT_VARIABLE said ERROR_VARIABLE said)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "it cannot be compiled:\n${said}")
+  endif()
+  file(STRINGS "${WORK_DIR}/${object}" names REGEX "N_(SSE4|AVX2|AVX3)")
+  string(REGEX MATCHALL "N_(SSE4|AVX2|AVX3)" names "${names}")
+  list(REMOVE_DUPLICATES names)
+  if(NOT names STREQUAL "N_${native}")
+    message(FATAL_ERROR "a kernel has code for ${names}; expected N_${native}")
+  endif()
+endif()
