@@ -14,6 +14,12 @@
 #include "windrow/files.h"
 
 namespace wr::cli {
+
+bool is_word(char c) {
+  const auto byte = static_cast<unsigned char>(c);  // plain chars have a sign on some machines only
+  return std::isalnum(byte) || c == '_' || byte >= 0x80;
+}
+
 namespace {
 
 constexpr std::size_t kMostHistory = 1000;
@@ -108,7 +114,6 @@ std::size_t after(const std::string& text, std::size_t at) {
 std::size_t width_of(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return !continues(c); }));
 }
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || continues(c) || c < 0; }
 std::size_t word_before(const std::string& text, std::size_t at) {
   while (at > 0 && !is_word(text[at - 1])) --at;
   while (at > 0 && is_word(text[at - 1])) --at;

@@ -8,6 +8,9 @@
 
 namespace wr::cli {
 
+/// Whether a byte is part of a word: letters, digits, _ and all of a character beyond ASCII.
+bool is_word(char c);
+
 class LineEditor {
  public:
   /// What could stand in place of the word before the cursor.

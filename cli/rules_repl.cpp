@@ -239,7 +239,7 @@ class Repl {
     for (std::string& name : program_.names()) all.push_back(std::move(name));
     std::string word;
     for (const char c : text_ + " ") {
-      if (std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c < 0) {
+      if (is_word(c)) {
         word += c;
         continue;
       }
