@@ -43,14 +43,46 @@ bool is_known(const CLI::App& command, const std::string& option) {
   return false;
 }
 
-/// Whose word it is; of the program itself, whose name begins every message, nothing.
-std::string of(const CLI::App& command) { return command.get_parent() == nullptr ? "" : command.get_name() + ": "; }
+/// "train fashion"; of the program itself, whose name begins every message, nothing.
+std::string path_of(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  if (parent == nullptr) return "";
+  const std::string before = path_of(*parent);
+  return before.empty() ? command.get_name() : before + " " + command.get_name();
+}
+
+/// Whose word it is, before what is to be said of it.
+std::string of(const CLI::App& command) {
+  const std::string path = path_of(command);
+  return path.empty() ? "" : path + ": ";
+}
+
+/// The innermost command that was found in a command line.
+const CLI::App& reached(const CLI::App& command) {
+  const auto inner = command.get_subcommands();
+  return inner.empty() ? command : reached(*inner.back());
+}
+
+/// A command line that the library could not make sense of.
+std::string misunderstood(const CLI::App& root, const CLI::ParseError& e) {
+  const CLI::App& command = reached(root);
+  const auto extras = root.remaining(true);
+  if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr && !extras.empty())
+    return fmt::format("{}'{}' is more than it takes", of(command), extras[0]);
+  return of(command) + e.what();
+}
+
+const CLI::App* command_named(const CLI::App& parent, const std::string& name) {
+  for (const CLI::App* c : parent.get_subcommands([](const CLI::App*) { return true; }))
+    if (c->get_name() == name) return c;
+  return nullptr;
+}
 
 /// What is wrong with a word that no command knows, and what may have been meant; empty: nothing is.
 std::string unknown_word(const CLI::App& root, const std::vector<std::string>& arguments) {
   const CLI::App* at = &root;
   for (const std::string& word : arguments) {
-    if (word == "--" || at->get_prefix_command()) return "";
+    if (word == "--" || (at->get_prefix_command() && command_named(*at, word) == nullptr)) return "";
     const bool is_option = word.size() > 2 && word.starts_with("--");
     std::vector<std::string> names;
     if (is_option) {
@@ -64,10 +96,8 @@ std::string unknown_word(const CLI::App& root, const std::vector<std::string>& a
     }
     const auto commands = at->get_subcommands([](const CLI::App*) { return true; });
     if (commands.empty() || word.starts_with("-")) continue;
-    const CLI::App* next = nullptr;
+    const CLI::App* next = command_named(*at, word);
     bool has_positions = false;
-    for (const CLI::App* c : commands)
-      if (c->get_name() == word) next = c;
     for (const CLI::Option* o : at->get_options()) has_positions |= o->get_positional();
     if (next == nullptr && has_positions) return "";
     if (next == nullptr) {
@@ -163,7 +193,10 @@ Option Option::one_value_each() {
 
 Command Command::add(const std::string& name, const std::string& help) {
   CLI::App* added = app(inside_).add_subcommand(name, help);
-  added->footer("");  // the library hands down that of the program
+  // The library hands these down.
+  added->footer("");
+  added->prefix_command(false);
+  added->allow_extras(false);
   return {added, code_};
 }
 
@@ -278,7 +311,7 @@ int Program::run(std::vector<std::string> arguments) {
     if (app.get_subcommands().empty()) fmt::print("{}", app.help());
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);
-    tell(fmt::format("{} (--help says more)", e.what()));
+    tell(fmt::format("{} (--help says more)", misunderstood(app, e)));
     return 2;
   } catch (const UsageError& e) {
     tell(fmt::format("{} (--help says more)", e.what()));

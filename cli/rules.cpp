@@ -21,7 +21,7 @@ namespace wr::cli {
 namespace {
 
 struct Options {
-  std::string file, text, semantics, format = "table", save, restore;
+  std::string file, text, semantics, named_format = "table", save, restore;
   std::vector<std::string> data, write;
   std::string domain, profile_out;
   std::int64_t batch = 256;
@@ -30,6 +30,8 @@ struct Options {
   std::int64_t memory_mb = 4096;
   int steps = 0;
   double lr = 0;
+  bool json = false;
+  std::string format() const { return json ? "json" : named_format; }
   bool profile = false, in_place = false;
 };
 
@@ -61,7 +63,7 @@ rules::SolveOptions solve_options(const Options& o) {
 }
 
 /// Where notes beside the answers go: not in between them where a program reads them.
-std::FILE* notes(const Options& o) { return o.format == "table" ? stdout : stderr; }
+std::FILE* notes(const Options& o) { return o.format() == "table" ? stdout : stderr; }
 
 void print_profile(std::FILE* out, const rules::SolveFacts& facts) {
   fmt::print(out, "{} iterations, {:.3f} ms\n", facts.iterations, facts.seconds * 1e3);
@@ -166,7 +168,7 @@ int run(const Options& o) {
   const rules::SolveOptions options = solve_options(o);
   rules::SolveFacts facts;
   const std::vector<rules::Answers> all = program.run(options, o.profile ? &facts : nullptr);
-  print_answers(all, o.format);
+  print_answers(all, o.format());
   for (const std::string& each : o.write) {
     const auto [name, path] = name_and_file("--write", each);
     write_relation(program, name, path, options, o.profile ? &facts : nullptr);
@@ -180,12 +182,13 @@ int run(const Options& o) {
 }
 
 int query(const Options& o) {
-  fmt::print("{}", text_of(opened_to_run(o).query(o.text, solve_options(o)), o.format));
+  fmt::print("{}", text_of(opened_to_run(o).query(o.text, solve_options(o)), o.format()));
   return 0;
 }
 
 int explain(const Options& o) {
-  fmt::print("{}", opened_to_run(o).explain(o.text, solve_options(o)));
+  const std::string why = opened_to_run(o).explain(o.text, solve_options(o));
+  fmt::print("{}", o.json ? Json{{"atom", o.text}, {"explanation", why}}.dump() + "\n" : why);
   return 0;
 }
 
@@ -198,7 +201,7 @@ int train(const Options& o) {
   options.steps = o.steps;
   options.lr = o.lr;
   const Interruptible guard;
-  const bool json = o.format == "json";
+  const bool json = o.format() == "json";
   options.progress = [json](int step, double loss) {
     if (json)
       fmt::print("{}\n", Json{{"step", step}, {"loss", loss}}.dump());
@@ -221,15 +224,21 @@ int train(const Options& o) {
     program.save(o.save);
     fmt::print(notes(o), "wrote {}\n", o.save);
   }
-  print_answers(program.run(solve_options(o)), o.format);
+  print_answers(program.run(solve_options(o)), o.format());
   finish_profile(o, notes(o));
   return interrupted() ? kInterrupted : 0;
 }
 
 int check(const Options& o) {
   const rules::Program program = opened_to_run(o);
-  fmt::print("{}: {} relations and tensors, {} semantics: no mistakes found\n", o.file, program.names().size(),
-             rules::to_string(program.semantics()));
+  if (o.json)
+    fmt::print("{}\n", Json{{"file", o.file},
+                            {"names", Json::list_of(program.names())},
+                            {"semantics", rules::to_string(program.semantics())}}
+                           .dump());
+  else
+    fmt::print("{}: {} relations and tensors, {} semantics: no mistakes found\n", o.file, program.names().size(),
+               rules::to_string(program.semantics()));
   return 0;
 }
 
@@ -245,7 +254,7 @@ int format(const Options& o) {
 int repl(const Options& o) {
   ReplOptions options;
   options.file = o.file;
-  options.format = o.format;
+  options.format = o.format();
   options.restore = o.restore;
   options.data = o.data;
   options.solve = solve_options(o);
@@ -279,7 +288,8 @@ void add_rules(Command program) {
   rules.one_of_its_commands();
   auto o = std::make_shared<Options>();
   const auto formats = [&](Command c) {
-    c.option("--format", o->format, "table, tsv or json").one_of({"table", "tsv", "json"}).show_default();
+    c.option("--format", o->named_format, "table, tsv or json").one_of({"table", "tsv", "json"}).show_default();
+    c.flag("--json", o->json, "The same as --format json");
   };
   const auto profiles = [&](Command c) {
     c.flag("--profile", o->profile, "Show where the time went, by rule and line, and what bounds it");
@@ -302,6 +312,7 @@ void add_rules(Command program) {
   c.does([o] { return query(*o); });
   c = command(rules, "explain", "Show why something holds: a tree of rules and facts", o, true);
   c.option("atom", o->text, "Such as 'Ancestor(Ann, Bob)'").required();
+  c.flag("--json", o->json, "A JSON object with the tree as text");
   c.does([o] { return explain(*o); });
   c = command(rules, "train", "Minimise what @minimize names; prints the rules that were learned", o, true);
   c.option("--steps", o->steps, "In place of the program's own").range(1, 1000000000).type("N");
@@ -311,6 +322,7 @@ void add_rules(Command program) {
   profiles(c);
   c.does([o] { return train(*o); });
   c = command(rules, "check", "Find mistakes without running", o, true);
+  c.flag("--json", o->json, "A JSON object: what it names, its semantics");
   c.does([o] { return check(*o); });
   c = command(rules, "fmt", "Print a program in the standard layout", o, false);
   c.flag("--write", o->in_place, "Change the file instead");

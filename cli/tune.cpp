@@ -82,8 +82,16 @@ int tune_fashion(const TuneOptions& o) {
 
 int tune_bench(const TuneOptions& o) {
   check_outputs({{"--svg", o.svg}});
+  const auto of_batch = [&](std::int64_t batch) {
+    try {
+      return bench::case_named(fmt::format("{}_b{}", o.family, batch));
+    } catch (const Error&) {
+      throw Error(fmt::format(
+          "tune bench: no family '{}'; a name of `windrow bench --list` that ends in _bN, without that end", o.family));
+    }
+  };
   const auto make = [&](std::int64_t batch) {
-    const bench::Case c = bench::case_named(fmt::format("{}_b{}", o.family, batch));
+    const bench::Case c = of_batch(batch);
     auto p = std::make_shared<bench::Prepared>(c.prepare(o.threads));
     std::vector<const Array*> arguments;
     for (const Array& a : p->arguments) arguments.push_back(&a);

@@ -13,6 +13,7 @@
 #include "apps/common/pictures.h"
 #include "apps/fashion/report.h"
 #include "errors.h"
+#include "run_program.h"
 #include "windrow/windrow.h"
 
 namespace wr::apps {
@@ -289,24 +290,11 @@ std::string digits_folder() {
   return folder;
 }
 
-struct Said {
-  int code;
-  std::string text;
-};
-Said run_program(const std::string& arguments) {
-  std::FILE* pipe = popen(("\"" WINDROW_PROGRAM "\" " + arguments + " 2>&1").c_str(), "r");
-  if (!pipe) return {-1, "popen failed"};
-  std::string text;
-  char buffer[4096];
-  while (const auto n = std::fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, n);
-  return {WEXITSTATUS(pclose(pipe)), text};
-}
-
 TEST(Program, MistakesOfItsUserAreNamed) {
   const std::string folder = digits_folder(), model = temporary("model.safetensors");
   const std::string train = "train fashion --net softmax --epochs 1 --threads 1 --data " + folder;
   const Said trained = run_program(train + " --save " + model);
-  ASSERT_EQ(trained.code, 0) << trained.text;
+  ASSERT_EQ(trained.code, 0) << trained.error;
   const std::string cut = temporary("cut.safetensors"), other = temporary("other.safetensors");
   std::filesystem::copy_file(model, cut, std::filesystem::copy_options::overwrite_existing);
   std::filesystem::resize_file(cut, std::filesystem::file_size(cut) - 1);
@@ -336,14 +324,14 @@ TEST(Program, MistakesOfItsUserAreNamed) {
   };
   for (const auto& c : cases) {
     const Said said = run_program(c.arguments);
-    EXPECT_EQ(said.code, c.code) << c.arguments << "\n" << said.text;
+    EXPECT_EQ(said.code, c.code) << c.arguments << "\n" << said.error;
     for (const std::string& part : c.parts)
-      EXPECT_NE(said.text.find(part), std::string::npos) << c.arguments << "\nsaid: " << said.text << "not: " << part;
-    EXPECT_LE(std::count(said.text.begin(), said.text.end(), '\n'), 2) << c.arguments << "\n" << said.text;
+      EXPECT_NE(said.error.find(part), std::string::npos) << c.arguments << "\nsaid: " << said.error << "not: " << part;
+    EXPECT_LE(std::count(said.error.begin(), said.error.end(), '\n'), 2) << c.arguments << "\n" << said.error;
   }
   const Said several = run_program("predict " + model + " --most 3 --json " + folder + "/t10k-images-idx3-ubyte");
-  EXPECT_EQ(several.code, 0) << several.text;
-  EXPECT_EQ(std::count(several.text.begin(), several.text.end(), '{'), 3) << several.text;
+  EXPECT_EQ(several.code, 0) << several.error;
+  EXPECT_EQ(std::count(several.out.begin(), several.out.end(), '{'), 3) << several.out;
 }
 
 /// A limit on the size of files is what a full disk looks like to a program.
@@ -352,12 +340,9 @@ TEST(Program, AFullDiskLeavesTheOldCheckpoint) {
   const std::string train = "train fashion --net softmax --threads 1 --data " + folder + " --save " + model;
   ASSERT_EQ(run_program(train + " --epochs 1").code, 0);
   const std::string before = read_safetensors_header(model).metadata.at("step");
-  const std::string limited = "trap \"\" XFSZ; ulimit -f 8; exec \"" WINDROW_PROGRAM "\" " + train + " --epochs 2";
-  const std::string log = temporary("full.log");
-  const int status = std::system(("sh -c '" + limited + "' >" + log + " 2>&1").c_str());
-  std::ifstream in(log);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  EXPECT_EQ(WEXITSTATUS(status), 1) << text;
+  const Said said = run_program(train + " --epochs 2", {.before = "trap '' XFSZ; ulimit -f 8;"});
+  const std::string text = said.out + said.error;
+  EXPECT_EQ(said.code, 1) << text;
   EXPECT_NE(text.find("epoch 2/2"), std::string::npos) << "training goes on: " << text;
   EXPECT_NE(text.find(model), std::string::npos) << text;
   EXPECT_NE(text.find("File too large"), std::string::npos) << text;

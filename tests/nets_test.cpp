@@ -135,25 +135,79 @@ TEST_P(Nets, LearnAndAllocateNothing) {
 INSTANTIATE_TEST_SUITE_P(All, Nets, testing::Range(0, static_cast<int>(examples().size())),
                          [](const auto& info) { return examples()[info.param].name; });
 
-TEST(BatchNorm, StandardisesFeaturesFarFromZero) {
-  const BatchNorm norm(2, {.epsilon = 0, .affine = false, .momentum = 0.5});
-  std::vector<float> values;
-  for (int i = 0; i < 64; ++i) {
-    const float wave = static_cast<float>(i % 8) - 3.5f;  // variance 5.25
-    values.push_back(30 + wave);
-    values.push_back(-100 + 0.01f * wave);
+/// What BatchNorm makes of one batch while training, in double.
+std::vector<double> standardised(const Array& x, double epsilon) {
+  const std::int64_t rows = x.size(0), width = x.size(1);
+  const float* in = x.data<float>();
+  std::vector<double> out(static_cast<std::size_t>(rows * width));
+  for (std::int64_t c = 0; c < width; ++c) {
+    double mean = 0, variance = 0;
+    for (std::int64_t r = 0; r < rows; ++r) mean += in[r * width + c] / static_cast<double>(rows);
+    for (std::int64_t r = 0; r < rows; ++r)
+      variance += std::pow(in[r * width + c] - mean, 2) / static_cast<double>(rows);
+    for (std::int64_t r = 0; r < rows; ++r)
+      out[static_cast<std::size_t>(r * width + c)] = (in[r * width + c] - mean) / std::sqrt(variance + epsilon);
   }
-  const Array x = Array::from<float>(values).reshape({64, 2});
-  // At first, far from the running mean, rounding leaves nothing of the second feature's variance.
-  Step step = compile(
-      CompileOptions{.check = false}, [&](Tensor t) { return norm(t, Mode::train); }, f32(64, 2));
-  Array y = step(x)[0];
-  EXPECT_NEAR(y.data<float>()[0], -3.5 / std::sqrt(5.25), 1e-4);
-  for (int run = 0; run < 24; ++run) y = step(x)[0];  // by now the running mean is near
-  EXPECT_NEAR(y.data<float>()[0], -3.5 / std::sqrt(5.25), 1e-6);
-  EXPECT_NEAR(y.data<float>()[1], -3.5 / std::sqrt(5.25), 1e-3);
-  EXPECT_NEAR(norm.mean.value().data<float>()[0], 30, 1e-4);
-  EXPECT_NEAR(norm.variance.value().data<float>()[0], 5.25 * 64 / 63, 1e-4);
+  return out;
+}
+
+/// Features around 0, +-1e3 and 1e4 of spread 1, and one around 100 of spread 0.01.
+Array far_from_zero(std::int64_t rows) {
+  const double middle[] = {0, 1e3, -1e3, 1e4, 100}, spread[] = {1, 1, 1, 1, 0.01};
+  std::vector<float> values;
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (int c = 0; c < 5; ++c)
+      values.push_back(static_cast<float>(middle[c] + spread[c] * std::sin(static_cast<double>(r * (c + 3)) + c)));
+  return Array::from<float>(values).reshape({rows, 5});
+}
+
+// From the first step, when nothing is known of where the features are; by one lane or several.
+TEST(BatchNorm, StandardisesFeaturesFarFromZero) {
+  for (const int lanes : {1, 3})
+    for (const std::int64_t rows : {7, 64, 1000}) {
+      const BatchNorm norm(5, {.affine = false, .momentum = 0.5});
+      const Array x = far_from_zero(rows);
+      Step step = compile(
+          CompileOptions{.lanes = lanes}, [&](Tensor t) { return norm(t, Mode::train); }, f32(rows, 5));
+      const std::vector<double> expected = standardised(x, 1e-5);
+      for (int run = 0; run < 2; ++run) {
+        const Array y = step(x)[0];
+        for (std::int64_t i = 0; i < y.count(); ++i)
+          ASSERT_NEAR(y.data<float>()[i], expected[static_cast<std::size_t>(i)], 2e-3)
+              << "run " << run << ", row " << i / 5 << " of " << rows << ", feature " << i % 5;
+      }
+      EXPECT_NEAR(norm.mean.value().data<float>()[3], 0.75 * 1e4, 1);  // moved twice from 0, by half of the way
+    }
+}
+
+// So are its gradients: a sum of products with offsets, not of products with thousands that cancel out.
+TEST(BatchNorm, GradientsFarFromZeroAreThoseNearIt) {
+  const auto gradients = [](float away) {
+    nn::seed(1);
+    const Sequential net{BatchNorm(5), nn::Dense(5, 3), nn::Tanh()};
+    const Array x = far_from_zero(64).slice(1, 0, 1).broadcast_to({64, 5}).contiguous() + Array::full({64, 5}, away);
+    Step step = compile(
+        [&](Tensor t) {
+          std::vector<Tensor> wrt{t};
+          for (const State& p : net.parameters()) wrt.push_back(p);
+          return std::vector<Tensor>(grad(sum(square(net(t))), wrt));
+        },
+        f32(64, 5));
+    std::vector<Array> out;
+    const auto results = step(x);
+    for (std::size_t i = 0; i <= net.parameters().size(); ++i) out.push_back(Array(results[static_cast<int>(i)]));
+    return out;
+  };
+  const auto near = gradients(0), far = gradients(4096);  // x itself is rounded to 2^-12 there
+  for (std::size_t i = 0; i < near.size(); ++i) EXPECT_TRUE(allclose(far[i], near[i], 1e-2, 5e-3)) << i;
+}
+
+TEST(BatchNorm, RunningStatisticsAreThoseOfPyTorch) {
+  const BatchNorm norm(1, {.momentum = 0.25});
+  Step step = compile([&](Tensor t) { return norm(t, Mode::train); }, f32(4, 1));
+  step(Array::from<float>({{1}, {2}, {3}, {6}}));  // mean 3, variance 14 / 3 over n - 1
+  EXPECT_FLOAT_EQ(norm.mean.value().item<float>(), 0.75f);
+  EXPECT_FLOAT_EQ(norm.variance.value().item<float>(), 0.75f + 0.25f * 14 / 3);
 }
 
 }  // namespace

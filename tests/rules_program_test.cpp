@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "temporary_files.h"
+#include "run_program.h"
 #include "windrow/data.h"
 #include "windrow/rules.h"
 
@@ -21,18 +21,9 @@ constexpr const char* kKin =
 
 class RulesProgram : public testing::Test {
  protected:
-  struct Said {
-    int code;
-    std::string out, error;
-  };
   void SetUp() override { write_text(kin_, kKin); }
-  /// `windrow rules WORDS`, as a shell would start it.
   Said rules(const std::string& words, const std::string& input = "") {
-    write_text(folder_ / "in", input);
-    const std::string command =
-        "cd " + (folder_ / "") + " && " + WINDROW_PROGRAM + " rules " + words + " < in > out 2> error";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(folder_ / "out"), read_text(folder_ / "error")};
+    return run_program("rules " + words, {.input = input, .folder = folder_ / ""});
   }
   TemporaryFolder folder_;
   std::string kin_ = folder_ / "kin.wr";
@@ -45,6 +36,16 @@ TEST_F(RulesProgram, RunsAsTableTsvAndJson) {
   EXPECT_EQ(table.out, "?- Ancestor(Ann, y).\ny\nBob\nEve\n2 answers\n");
   EXPECT_EQ(tsv.out, "y\nBob\nEve\n");
   EXPECT_EQ(json.out, "{\"query\":\"Ancestor(Ann, y)\",\"columns\":[\"y\"],\"rows\":[[\"Bob\"],[\"Eve\"]]}\n");
+}
+
+TEST_F(RulesProgram, JsonIsAskedForAsEverywhere) {
+  EXPECT_EQ(rules("run kin.wr --json").out, rules("run kin.wr --format json").out);
+  EXPECT_EQ(rules("query kin.wr 'Ancestor(Ann, y)' --json").out,
+            rules("query kin.wr 'Ancestor(Ann, y)' --format json").out);
+  const Said why = rules("explain kin.wr 'Ancestor(Ann, Bob)' --json");
+  EXPECT_EQ(why.out.rfind("{\"atom\":\"Ancestor(Ann, Bob)\",\"explanation\":\"", 0), 0u) << why.out << why.error;
+  EXPECT_EQ(rules("check kin.wr --json").out,
+            "{\"file\":\"kin.wr\",\"names\":[\"Ancestor\",\"Parent\"],\"semantics\":\"boolean\"}\n");
 }
 
 TEST_F(RulesProgram, WritesRelationsAndKeepsNotesOutOfOutputForPrograms) {

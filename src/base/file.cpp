@@ -124,6 +124,7 @@ void remove_leftovers(const std::string& target) {
 // ---- reading ----
 
 Source Source::open(const std::string& path) {
+  if (path.empty()) throw Error("the name of a file to read is empty");
   Source source;
   source.name_ = path;
   int error = injected(FileOperation::open, path);

@@ -88,7 +88,7 @@ std::string read_header_text(const Source& source) {
   std::uint64_t size = 0;
   for (int i = 7; i >= 0; --i) size = size << 8 | bytes[i];
   if (size > kMostSafetensorsHeader) {
-    source.refuse(0, "says a header of " + std::to_string(size) + " bytes; the format allows " +
+    source.refuse(0, "no safetensors file: says a header of " + std::to_string(size) + " bytes; the format allows " +
                          std::to_string(kMostSafetensorsHeader));
   }
   if (size > source.size() - 8) {

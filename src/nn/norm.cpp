@@ -6,13 +6,6 @@
 namespace wr::nn {
 namespace {
 
-/// [1, ..., 1, width], as reductions that keep their axes leave it.
-Shape kept_shape(const Tensor& x) {
-  Shape shape = x.shape();
-  for (int i = 0; i + 1 < shape.rank(); ++i) shape[i] = 1;
-  return shape;
-}
-
 Tensor optional(const State& state, const Where& where) { return state ? Tensor(state, where) : Tensor(); }
 
 }  // namespace
@@ -47,18 +40,20 @@ Tensor BatchNorm::forward(const Tensor& x, Mode mode, const Where& where) const 
   if (count < 2) fail(where, "BatchNorm: one value a feature has no variance; the input is " + to_string(x.shape()));
   std::vector<int> axes;
   for (int i = 0; i + 1 < x.rank(); ++i) axes.push_back(i);
-  // Mean and variance both come from one reading of the batch, so that lanes wait for one another once, not twice.
-  // Taken about the running mean, near which the batch's is, the variance loses nothing to cancellation.
-  const Tensor about = stop_gradient(reshape(Tensor(mean, where), kept_shape(x), where), where);
+  // The mean comes first, so that the variance loses nothing to cancellation however far from zero the batch is. Its
+  // value then counts as given, and gradients flow through `first`, which is zero: they too are sums of offsets, and
+  // wait for no sum but those of the batch.
+  const Tensor middle = wr::mean(x, axes, Keep::yes, where);
+  const Tensor about = stop_gradient(middle, where);
   const Tensor offset = Operand(x, where) - about;
-  const Tensor first = wr::mean(offset, axes, Keep::yes, where);
+  const Tensor first = Operand(middle, where) - about;
   const Tensor second = wr::mean(square(offset, where), axes, Keep::yes, where);
-  const Tensor spread = relu(Operand(second, where) - square(first, where), where);
+  const Tensor spread = Operand(second, where) - square(first, where);
   const auto move = [&](const State& running, const Tensor& batch) {
     const Tensor flat = reshape(batch, {width_}, where);
     running.assign(lerp(Operand(Tensor(running, where), where), flat, options_.momentum), where);
   };
-  move(mean, Operand(first, where) + about);
+  move(mean, middle);
   move(variance, Operand(spread, where) * (count / (count - 1)));
   Tensor factor = rsqrt(Operand(spread, where) + options_.epsilon, where);
   if (scale) factor = Operand(factor, where) * scale;
