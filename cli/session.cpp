@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,21 +25,25 @@ volatile std::sig_atomic_t interrupts = 0, saving = 0;
 
 constexpr double kMostSeconds = 1e9;
 
-constexpr std::array<int, 3> kSignals{SIGINT, SIGTERM, SIGHUP};
+constexpr std::array<int, 4> kSignals{SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
-/// A terminal that was closed takes no more text: what is still to be said goes nowhere, rather than fail.
-void leave_terminal() {
+/// A terminal that was closed takes no more text, nor does a pipe that nobody reads (`| head`): what is still to be
+/// said goes nowhere, rather than fail.
+void leave_listeners(bool terminal) {
   const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nowhere < 0) return;
-  for (const int stream : {STDOUT_FILENO, STDERR_FILENO})
-    if (isatty(stream) != 0 || errno == EIO) dup2(nowhere, stream);
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
+    pollfd state{stream, POLLOUT, 0};
+    const bool unread = poll(&state, 1, 0) == 1 && (state.revents & POLLERR) != 0;
+    if (unread || (terminal && (isatty(stream) != 0 || errno == EIO))) dup2(nowhere, stream);
+  }
   close(nowhere);
 }
 
 extern "C" void on_interrupt(int signal) {
   const int before = errno;
-  if (interrupts && !saving) _exit(kInterrupted);
-  if (signal == SIGHUP) leave_terminal();
+  if (interrupts && !saving && signal != SIGPIPE) _exit(kInterrupted);
+  if (signal == SIGHUP || signal == SIGPIPE) leave_listeners(signal == SIGHUP);
   interrupts = 1;
   errno = before;
 }

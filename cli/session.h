@@ -17,8 +17,9 @@ namespace wr::cli {
 
 constexpr int kInterrupted = 130;  // as shells have it: 128 + SIGINT
 
-/// Ctrl-C, a terminal that is closed and a system that shuts down ask for a stop while this lives; a second one ends
-/// the program at once. Signals that were ignored before (nohup, a job in the background) stay ignored.
+/// Ctrl-C, a terminal that is closed, a pipe that nobody reads any more and a system that shuts down ask for a stop
+/// while this lives; a second Ctrl-C ends the program at once. Signals that were ignored before (nohup, a job in the
+/// background) stay ignored.
 class Interruptible {
  public:
   Interruptible();
@@ -27,7 +28,7 @@ class Interruptible {
   Interruptible& operator=(const Interruptible&) = delete;
 
  private:
-  std::array<void (*)(int), 3> old_{};
+  std::array<void (*)(int), 4> old_{};
 };
 bool interrupted();
 

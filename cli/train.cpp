@@ -112,7 +112,7 @@ void print_best(const TrainingRun& run, const TrainOptions& o) {
 void finish(TrainingRun& run, const TrainOptions& o) {
   const Evaluation result = run.test();
   if (!o.report.empty()) write_report(o.report, {run, result, machine_rows(run.step().threads())});
-  const double rate = run.history().empty() ? 0 : run.history().back().rate;
+  const Json rate = run.history().empty() ? Json() : Json(run.history().back().rate);  // of a whole epoch
   if (o.json) {
     fmt::print("{}\n", Json{{"test_accuracy", result.accuracy},
                             {"test_loss", result.loss},

@@ -271,6 +271,20 @@ def a_closed_terminal_saves(w):
 
 
 @attack
+def a_reader_that_goes_away_saves(w):
+    """windrow train ... | head -1: what was trained is not lost."""
+    save = w.path("piped.safetensors")
+    child = subprocess.Popen([w.program, *map(os.fspath, w.train()), "--epochs", "1000000", "--save", os.fspath(save)],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=w.folder)
+    while b"images/s" not in child.stdout.readline():
+        pass
+    save.unlink(missing_ok=True)
+    child.stdout.close()
+    assert child.wait(timeout=30) == 130, child.stderr.read()
+    assert w.run("eval", save, "--data", w.digits()).code == 0
+
+
+@attack
 def an_ignored_hangup_stays_ignored(w):
     """nohup windrow train ...: the run goes on."""
     save = w.path("nohup.safetensors")

@@ -191,6 +191,14 @@ TEST(Agents, AWatchEndsATraining) {
   EXPECT_LT(trained.progress.steps, 10'000);
 }
 
+// A budget that says how long does not say with how many copies.
+TEST(Agents, CopiesThatAreNotNamedAreTheTrainingsOwn) {
+  EXPECT_EQ(train_ppo(Greater{}, {.budget = {.steps = 1024}, .epochs = 1}).progress.steps, 1024);  // 128 of each of 8
+  EXPECT_EQ(train_dqn(Greater{}, {.budget = {.steps = 7}}).progress.steps, 7);
+  EXPECT_NE(error_of([] { train_ppo(Greater{}, {.budget = {.environments = -1}}); }).find("-1 copies"),
+            std::string::npos);
+}
+
 TEST(Agents, RefuseWhatCannotBe) {
   EXPECT_NE(error_of([] {
               train_ppo(Greater{}, {.batch = 5000});

@@ -26,6 +26,11 @@ TEST(WriteFile, ReplacesTheOldContentAndLeavesNothingElse) {
   EXPECT_EQ(folder.files(), std::vector<std::string>({"a"}));
 }
 
+TEST(WriteFile, SaysThatThereIsNoName) {
+  EXPECT_EQ(error_of([] { write_file("", "x"); }), "the name of a file to write is empty");
+  EXPECT_EQ(error_of([] { Source::open(""); }), "the name of a file to read is empty");
+}
+
 TEST(WriteFile, FollowsLinks) {
   const TemporaryFolder folder;
   write_file(folder / "real", "old");

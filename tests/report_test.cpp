@@ -296,6 +296,19 @@ TEST(Compare, HasACurveARunAndTheBestOfEach) {
   EXPECT_EQ(count(html, "<figure>"), 2u);
 }
 
+TEST(ReportRun, RefusesOneFileForTwoThings) {
+  const TemporaryFolder folder;
+  const std::string log = folder / "run.csv";
+  EXPECT_NE(error_of([&] { report::Run({.logs = {log}, .page = log}); }).find("page " + log + ": is what log writes"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] {
+              report::Run({.logs = {log, log}});
+            }).find("is what log writes to as well"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { report::Run({.logs = {folder / "no/run.csv"}}); }).find("log "), std::string::npos);
+  EXPECT_EQ(folder.files().size(), 0u);
+}
+
 TEST(ReportRun, LeavesLogsAndAPage) {
   const TemporaryFolder folder;
   report::Run run({.name = "net & co",

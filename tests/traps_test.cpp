@@ -100,6 +100,24 @@ TEST(Traps, NamesOfOptionsAreLookedAtWhenCompiling) {
   expect_says(with({.machine = "toaster"}), {"compile: there is no machine \"toaster\""});
 }
 
+TEST(Traps, AnEmptyFunctionIsSaidToBeOne) {
+  const std::function<Tensor(const Tensor&)> nothing;
+  expect_says(error_of([&] { compile(nothing, f32(2)); }), {"compile: an empty std::function was called"});
+  Step open = compile(nothing, f32(any));
+  expect_says(error_of([&] { open(Array::ones({2})); }), {"compile: an empty std::function was called"});
+}
+
+TEST(Traps, LayersThatNoMemoryHoldsNameTheCallersLine) {
+  const std::int64_t big = std::int64_t{1} << 31;
+  expect_says(error_of([&] { nn::Dense(big, big); }), {"the number of elements of [2147483648,2147483648] overflows"});
+  if (memory_available() == 0) GTEST_SKIP() << "the system does not say how much memory it has";
+  const std::int64_t wide = host().memory / 8;
+  expect_says(error_of([&] { nn::Dense(wide, 8); }), {"no memory for"});
+  expect_says(error_of([&] { nn::Embedding(wide, 8); }), {"no memory for"});
+  expect_says(error_of([&] { nn::Conv2D(wide, 8, 3); }), {"no memory for"});
+  expect_says(error_of([&] { nn::Gru(wide, 8); }), {"no memory for"});
+}
+
 TEST(Traps, LoadersAndSplitsNameTheCallersLine) {
   const Array x = Array::ones({4, 3}), y = Array::ones({5});
   expect_says(error_of([&] { data::Loader({x, y}, {.batch = 2}); }), {"loader: x is [4,3], y is [5]"});
@@ -273,6 +291,18 @@ TEST(Traps, OptimisersNameUnusedParametersAndUpdateOncePerStep) {
   step(), again();
   EXPECT_TRUE(identical(w.value(), Array::zeros({3})));
   EXPECT_TRUE(identical(idle.value(), Array::ones({3})));
+}
+
+TEST(Traps, AParameterIsMovedOnceAndByARate) {
+  const State w(Array::ones({3}), "w"), b(Array::ones({3}), "b");
+  optim::Sgd sgd({.lr = 0.5});
+  expect_says(error_of([&] { compile([&] {
+                               sgd.minimize(sum(w * b), {w, b, w});
+                             }); }),
+              {"sgd: parameter 'w' is in the list twice"});
+  expect_says(error_of([&] { sgd.set_lr(std::numeric_limits<double>::quiet_NaN()); }),
+              {"lr must not be negative, is nan"});
+  expect_says(error_of([&] { sgd.set_lr(-1); }), {"lr must not be negative, is -1"});
 }
 
 // A checkpoint without the moments would be resumed as if nothing were wrong.

@@ -151,7 +151,7 @@ struct Progress {
 
 struct Budget {
   std::int64_t steps = 100'000;  // of all copies together
-  int environments = 1;          // copies
+  int environments = 0;          // copies; 0: eight for train_ppo, one for the others
   int threads = 1;               // that step them; 0: as many as a compiled step uses
   std::uint64_t seed = 1;
   /// Ends the training once the mean return of the last `window` episodes is at least this.
@@ -159,6 +159,11 @@ struct Budget {
   int window = 20;
   /// Asked about a hundred times a training: false ends it.
   std::function<bool(const Progress&)> watch = {};
+
+  template <class E>
+  Environments copies_of(const E& environment, int by_default) const {
+    return {environment, environments == 0 ? by_default : environments, seed, threads};
+  }
 };
 
 /// What a training leaves: acts by what it learned, without chance.
@@ -208,7 +213,7 @@ struct DqnTraining {
 
 /// Proximal policy optimisation: a policy and a value from short runs of many copies. For choices and controls.
 struct PpoTraining {
-  Budget budget = {.environments = 8};
+  Budget budget = {};
   std::vector<std::int64_t> hidden = {64, 64};
   std::int64_t run = 128;  // steps of each copy between two rounds of learning
   int epochs = 10;         // over what was gathered
@@ -243,18 +248,15 @@ TrainedAgent train_sac(Environments environments, const SacTraining& options);
 
 template <ChoiceEnvironment E>
 TrainedAgent train_dqn(const E& environment, const DqnTraining& options = {}) {
-  return train_dqn(Environments(environment, options.budget.environments, options.budget.seed, options.budget.threads),
-                   options);
+  return train_dqn(options.budget.copies_of(environment, 1), options);
 }
 template <AnyEnvironment E>
 TrainedAgent train_ppo(const E& environment, const PpoTraining& options = {}) {
-  return train_ppo(Environments(environment, options.budget.environments, options.budget.seed, options.budget.threads),
-                   options);
+  return train_ppo(options.budget.copies_of(environment, 8), options);
 }
 template <ControlEnvironment E>
 TrainedAgent train_sac(const E& environment, const SacTraining& options = {}) {
-  return train_sac(Environments(environment, options.budget.environments, options.budget.seed, options.budget.threads),
-                   options);
+  return train_sac(options.budget.copies_of(environment, 1), options);
 }
 
 /// The mean return of so many episodes, acted by the agent without chance.

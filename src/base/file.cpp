@@ -180,6 +180,7 @@ void Source::refuse(std::uint64_t offset, const std::string& reason) const {
 // ---- writing ----
 
 FileWriter::FileWriter(const std::string& path) : name_(path), target_(followed(path)) {
+  if (path.empty()) throw Error("the name of a file to write is empty");
   mode_t mode = 0666;
   struct stat facts {};
   const bool replaces = ::stat(target_.c_str(), &facts) == 0;

@@ -20,7 +20,8 @@ Made make(const std::string& layer, const Shape& shape, std::int64_t in, std::in
   if (o.padding.each_side < 0 && !(o.padding == Padding::same))
     fail(where, fmt::format("{}: padding must not be negative, is {}", layer, o.padding.each_side));
   const Fans fans{taps * in / o.groups, taps * out / o.groups};
-  return {initial(o.weights, shape, fans, o.dtype), o.bias ? initial(o.biases, {out}, fans, o.dtype) : Array()};
+  return {initial(o.weights, shape, fans, o.dtype, where),
+          o.bias ? initial(o.biases, {out}, fans, o.dtype, where) : Array()};
 }
 
 void expect_groups(const std::string& layer, std::int64_t in, std::int64_t out, std::int64_t groups,

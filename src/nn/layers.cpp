@@ -8,8 +8,8 @@ namespace wr::nn {
 Dense::Dense(std::int64_t in, std::int64_t out, const DenseOptions& options, Where where) {
   expect_positive("Dense", "in", in, where);
   expect_positive("Dense", "out", out, where);
-  w = parameter("w", initial(options.weights, {in, out}, {in, out}, options.dtype));
-  if (options.bias) b = parameter("b", initial(options.biases, {out}, {in, out}, options.dtype));
+  w = parameter("w", initial(options.weights, {in, out}, {in, out}, options.dtype, where));
+  if (options.bias) b = parameter("b", initial(options.biases, {out}, {in, out}, options.dtype, where));
 }
 
 std::string Dense::kind() const { return fmt::format("Dense({}, {})", w.shape()[0], w.shape()[1]); }
@@ -23,7 +23,7 @@ Tensor Dense::forward(const Tensor& x, Mode, const Where& where) const {
 Embedding::Embedding(std::int64_t entries, std::int64_t width, const EmbeddingOptions& options, Where where) {
   expect_positive("Embedding", "entries", entries, where);
   expect_positive("Embedding", "width", width, where);
-  w = parameter("w", initial(options.weights, {entries, width}, {entries, width}, options.dtype));
+  w = parameter("w", initial(options.weights, {entries, width}, {entries, width}, options.dtype, where));
 }
 
 std::string Embedding::kind() const { return fmt::format("Embedding({}, {})", w.shape()[0], w.shape()[1]); }

@@ -28,8 +28,8 @@ std::string kind_of(const char* name, const State& w_x, const State& w_h, const 
   return text + ")";
 }
 
-Array start_value(const Shape& shape, std::int64_t hidden, DType dtype) {
-  return initial(init::fan_in_uniform(), shape, {hidden, hidden}, dtype);
+Array start_value(const Shape& shape, std::int64_t hidden, DType dtype, const Where& where) {
+  return initial(init::fan_in_uniform(), shape, {hidden, hidden}, dtype, where);
 }
 
 void expect_sequence(const char* layer, const Tensor& x, const State& w, const Where& where) {
@@ -135,9 +135,9 @@ Lstm::Lstm(std::int64_t in, std::int64_t hidden, const RecurrentOptions& options
     for (int side = 0; side < directions(options); ++side) {
       const auto name = [&](const char* what) { return what + suffix(layer, side); };
       const std::int64_t width = layer == 0 ? in : hidden * directions(options);
-      weights.push_back({parameter(name("w_x"), start_value({width, 4 * hidden}, hidden, options.dtype)),
-                         parameter(name("w_h"), start_value({hidden, 4 * hidden}, hidden, options.dtype)),
-                         parameter(name("b"), start_value({4 * hidden}, hidden, options.dtype))});
+      weights.push_back({parameter(name("w_x"), start_value({width, 4 * hidden}, hidden, options.dtype, where)),
+                         parameter(name("w_h"), start_value({hidden, 4 * hidden}, hidden, options.dtype, where)),
+                         parameter(name("b"), start_value({4 * hidden}, hidden, options.dtype, where))});
     }
   w_x = weights[0].w_x;
   w_h = weights[0].w_h;
@@ -166,10 +166,10 @@ Gru::Gru(std::int64_t in, std::int64_t hidden, const RecurrentOptions& options, 
     for (int side = 0; side < directions(options); ++side) {
       const auto name = [&](const char* what) { return what + suffix(layer, side); };
       const std::int64_t width = layer == 0 ? in : hidden * directions(options);
-      weights.push_back({parameter(name("w_x"), start_value({width, 3 * hidden}, hidden, options.dtype)),
-                         parameter(name("w_h"), start_value({hidden, 3 * hidden}, hidden, options.dtype)),
-                         parameter(name("b_x"), start_value({3 * hidden}, hidden, options.dtype)),
-                         parameter(name("b_h"), start_value({3 * hidden}, hidden, options.dtype))});
+      weights.push_back({parameter(name("w_x"), start_value({width, 3 * hidden}, hidden, options.dtype, where)),
+                         parameter(name("w_h"), start_value({hidden, 3 * hidden}, hidden, options.dtype, where)),
+                         parameter(name("b_x"), start_value({3 * hidden}, hidden, options.dtype, where)),
+                         parameter(name("b_h"), start_value({3 * hidden}, hidden, options.dtype, where))});
     }
   w_x = weights[0].w_x;
   w_h = weights[0].w_h;

@@ -9,7 +9,9 @@ inline void expect_positive(const std::string& layer, const char* what, std::int
   if (value < 1) fail(where, layer + ": " + what + " must be at least 1, is " + std::to_string(value));
 }
 
-inline Array initial(const Initialiser& fill, const Shape& shape, const Fans& fans, DType dtype) {
+inline Array initial(const Initialiser& fill, const Shape& shape, const Fans& fans, DType dtype, const Where& where) {
+  // Initialisers draw in f64. What no memory holds is refused here, where the user's line is known.
+  static_cast<void>(Array::empty(shape, DType::f64, where));
   return fill(shape, fans, next_seed()).astype(dtype);
 }
 

@@ -73,7 +73,7 @@ Positions::Positions(std::int64_t length, std::int64_t width, const PositionOpti
   expect_positive("Positions", "length", length, where);
   expect_positive("Positions", "width", width, where);
   if (options.learned)
-    w = parameter("w", initial(init::normal(0.02), {length, width}, {length, width}, options.dtype));
+    w = parameter("w", initial(init::normal(0.02), {length, width}, {length, width}, options.dtype, where));
   else
     w = buffer("w", State(sinusoidal_positions(length, width).astype(options.dtype)));
 }

@@ -2,6 +2,7 @@
 #include "windrow/optim.h"
 
 #include <algorithm>
+#include <set>
 
 namespace wr::optim {
 namespace {
@@ -15,6 +16,15 @@ void expect_pairs(const std::string& name, const std::vector<State>& parameters,
     if (!(parameters[i].spec() == gradients[i].spec()))
       fail(where, name + ": parameter " + std::to_string(i) + " '" + parameters[i].name() + "' is " +
                       to_string(parameters[i].spec()) + ", its gradient " + to_string(gradients[i].spec()));
+}
+
+/// A parameter that stood in the list twice would be moved twice.
+void expect_once(const std::string& name, const std::vector<State>& parameters, Location where) {
+  std::set<const ir::Variable*> seen;
+  for (const State& p : parameters)
+    if (!seen.insert(p.variable().get()).second)
+      fail(where,
+           name + ": parameter '" + p.name() + "' is in the list twice; nets that share a part have it in common");
 }
 
 void expect_limit(const char* name, double limit, Location where) {
@@ -84,6 +94,7 @@ int Optimiser::add_group(const Group& group, Location where) {
 void Optimiser::set_lr(double lr, int group, Location where) {
   if (group < 0 || group >= static_cast<int>(groups_.size()))
     fail(where, name_ + ": there is no group " + std::to_string(group));
+  if (!(lr >= 0)) fail(where, name_ + ": lr must not be negative, is " + std::to_string(lr));
   groups_[group].lr.set(Array::scalar(lr), where);
 }
 
@@ -144,6 +155,7 @@ void Optimiser::expect_trace(const char* what, Location where) const {
 
 void Optimiser::apply(const std::vector<State>& parameters, const std::vector<Tensor>& gradients, Location where) {
   expect_pairs(name_, parameters, gradients, where);
+  expect_once(name_, parameters, where);
   if (parameters.empty()) fail(where, name_ + ": no parameters to update");
   expect_trace("apply", where);
   traced_ = true;

@@ -16,7 +16,10 @@ constexpr double kSecondsOfARate = 2;
 
 Run::Run(RunOptions options)
     : options_(std::move(options)), progress_(options_.form), begin_(seconds_now()), mark_time_(begin_) {
-  const std::vector<Output> outputs{{"page", options_.page}};
+  std::vector<Output> outputs;
+  for (const std::string& path : options_.logs)
+    if (path.ends_with(".csv") || path.ends_with(".json") || path.ends_with(".jsonl")) outputs.push_back({"log", path});
+  outputs.push_back({"page", options_.page});
   try_outputs(outputs);
   for (const std::string& path : options_.logs) logs_.emplace_back(path);
   history_.name = options_.name;

@@ -21,6 +21,15 @@
 namespace wr {
 namespace {
 
+/// What a step's function returns.
+std::vector<Tensor> called(const TracedFunction& fn, const Tensors& arguments, Location where) {
+  try {
+    return fn(arguments);
+  } catch (const std::bad_function_call&) {
+    fail(where, "compile: an empty std::function was called");
+  }
+}
+
 cpu::Target target_of(const CompileOptions& options) {
   return options.simd.empty() ? cpu::active_target() : cpu::target_named(options.simd);
 }
@@ -221,7 +230,7 @@ std::unique_ptr<Step::Inside> make_plan(const TracedFunction& fn, const std::vec
       ir::Graph& graph;
       ~DropRules() { graph.gradient_rules.clear(); }
     } drop_rules{*graph};
-    for (const Tensor& t : fn({arguments, "compile: argument", where})) {
+    for (const Tensor& t : called(fn, {arguments, "compile: argument", where}, where)) {
       if (t.empty()) fail(where, "compile: the step returned an empty Tensor");
       if (t.graph() != graph) fail(where, "compile: the step returned a tensor of another trace");
       graph->outputs.push_back(t.node());

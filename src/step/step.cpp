@@ -319,7 +319,7 @@ void Step::profile(bool on) {
 
 Profile Step::profile() const {
   Inside& s = inside();
-  if (!is_recorded(s)) refuse(s.options, Location::current(), "is not profiled; call profile(true) before it runs");
+  if (!is_recorded(s)) throw Error(name_of(s.options) + ": is not profiled; call profile(true) before it runs");
   return make_profile(s);
 }
 
