@@ -111,6 +111,31 @@ TEST(Environments, WhatOneThrowsReachesTheCaller) {
   EXPECT_THROW(two.step(std::vector<float>(3)), Error);
 }
 
+struct Wrong : Greater {
+  bool seen = false;
+  Observation observe() const {
+    Observation all = Greater::observe();
+    if (seen) all.back() = std::numeric_limits<float>::infinity();
+    return all;
+  }
+  Outcome step(int action) {
+    Outcome outcome = Greater::step(action);
+    if (!seen) outcome.reward = std::numeric_limits<float>::quiet_NaN();
+    return outcome;
+  }
+};
+
+// Nets would learn nothing from them, and say so nowhere.
+TEST(Environments, WhatIsSeenAndEarnedIsFinite) {
+  Environments all(Wrong{}, 2, 1);
+  EXPECT_EQ(error_of([&] { all.step(std::vector<float>(2)); }), "Environments: the reward of copy 0 is nan");
+  Wrong infinite;
+  infinite.seen = true;
+  EXPECT_NE(error_of([&] { Environments(infinite, 2, 1); }).find("of what copy 0 observes is inf"), std::string::npos);
+  const Agent agent(std::make_shared<nn::Dense>(2, 2), {2, 2, false}, Agent::Rule::greatest);
+  EXPECT_NE(error_of([&] { evaluate(agent, Greater{}, 0); }).find("at least one episode"), std::string::npos);
+}
+
 /// Returns over several steps end where the episode or the record ends, and copies do not get mixed.
 TEST(Experience, FollowsEachCopy) {
   Environments all(Greater{}, 2, 3);

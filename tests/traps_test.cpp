@@ -343,6 +343,12 @@ TEST(Traps, ABatchOfNoRowsIsDefined) {
   EXPECT_EQ(nn::predict(net, Array::zeros({0, 4})).shape(), Shape({0, 3}));
 }
 
+TEST(Traps, ABatchOfNoImagesGoesThroughFlattenAndReshape) {
+  nn::Sequential net{nn::Conv2D(1, 2, 3), nn::Flatten(), nn::Reshape({-1, 2}), nn::Flatten(), nn::Dense(72, 3)};
+  EXPECT_EQ(nn::predict(net, Array::zeros({0, 8, 8, 1})).shape(), Shape({0, 3}));
+  EXPECT_EQ(nn::predict(net, Array::zeros({2, 8, 8, 1})).shape(), Shape({2, 3}));
+}
+
 TEST(Check, NamesTheOpAndTheRow) {
   const State w(Array::ones({3}), "w");
   Step step = compile(

@@ -127,6 +127,7 @@ class Environments {
   };
   Environments(const Space& space, int count, std::uint64_t seed, int threads);
   void begin();
+  void observe(std::size_t i);
   void step_one(std::size_t i, std::span<const float> action);
   struct Work;
 
@@ -262,6 +263,7 @@ TrainedAgent train_sac(const E& environment, const SacTraining& options = {}) {
 /// The mean return of so many episodes, acted by the agent without chance.
 template <AnyEnvironment E>
 double evaluate(const Agent& agent, E environment, int episodes = 20, std::uint64_t seed = 1000) {
+  if (episodes < 1) throw Error("evaluate: at least one episode has a mean");
   Rng rng(seed);
   double sum = 0;
   for (int i = 0; i < episodes; ++i) {

@@ -80,10 +80,31 @@ Lambda Softmax(int axis) {
 Lambda LogSoftmax(int axis) {
   return {"LogSoftmax", [=](const Tensor& x, const Where& where) { return log_softmax(x, axis, where); }};
 }
+namespace {
+
+std::int64_t numbers_a_row(const Tensor& x) {
+  std::int64_t n = 1;
+  for (int i = 1; i < x.rank(); ++i) n *= x.size(i);
+  return n;
+}
+
+/// Of no rows, the elements do not say what a size that was left open is: the numbers a row would have do.
+void complete(Shape& shape, std::int64_t numbers) {
+  int open = 0;
+  for (int i = 1; i < shape.rank(); ++i)
+    if (shape[i] == -1)
+      open = i;
+    else if (shape[i] > 0)
+      numbers /= shape[i];
+  if (open > 0) shape[open] = numbers;
+}
+
+}  // namespace
+
 Lambda Flatten() {
   return {"Flatten", [](const Tensor& x, const Where& where) {
             if (x.rank() < 1) fail(where, "Flatten: the input has no batch axis");
-            return reshape(x, {x.size(0), x.size(0) ? x.shape().count() / x.size(0) : 0}, where);
+            return reshape(x, {x.size(0), numbers_a_row(x)}, where);
           }};
 }
 Lambda Reshape(const Shape& sizes) {
@@ -91,6 +112,7 @@ Lambda Reshape(const Shape& sizes) {
             if (x.rank() < 1) fail(where, "Reshape: the input has no batch axis");
             Shape shape = sizes;
             shape.insert(0, x.size(0));
+            if (x.size(0) == 0) complete(shape, numbers_a_row(x));
             return reshape(x, shape, where);
           }};
 }

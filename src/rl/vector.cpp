@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <mutex>
 #include <numbers>
@@ -9,6 +10,7 @@
 #include "base/thread_team.h"
 #include "windrow/agents.h"
 #include "windrow/error.h"
+#include "windrow/text.h"
 
 namespace wr::rl {
 
@@ -87,20 +89,31 @@ Environments::Environments(Environments&&) noexcept = default;
 void Environments::begin() {
   for (std::size_t i = 0; i < count(); ++i) {
     copies_[i]->reset(random_[i]);
-    copies_[i]->observe(now_.data() + i * static_cast<std::size_t>(space_.observation));
+    observe(i);
   }
+}
+
+void Environments::observe(std::size_t i) {
+  const auto width = static_cast<std::size_t>(space_.observation);
+  float* const now = now_.data() + i * width;
+  copies_[i]->observe(now);
+  for (std::size_t k = 0; k < width; ++k)
+    if (!std::isfinite(now[k]))
+      throw Error(fmt::format("Environments: number {} of what copy {} observes is {}", k, i, text::shown(now[k])));
 }
 
 void Environments::step_one(std::size_t i, std::span<const float> action) {
   const auto width = static_cast<std::size_t>(space_.observation);
   float* const now = now_.data() + i * width;
   outcomes_[i] = copies_[i]->step(action);
+  if (!std::isfinite(outcomes_[i].reward))
+    throw Error(fmt::format("Environments: the reward of copy {} is {}", i, text::shown(outcomes_[i].reward)));
   so_far_[i] += outcomes_[i].reward;
-  copies_[i]->observe(now);
+  observe(i);
   std::copy_n(now, width, arrived_.data() + i * width);
   if (!outcomes_[i].over()) return;
   copies_[i]->reset(random_[i]);
-  copies_[i]->observe(now);
+  observe(i);
 }
 
 void Environments::step(std::span<const float> actions) {
