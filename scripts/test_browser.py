@@ -185,7 +185,9 @@ def make_pages(program, folder):
     run("train", "checkerboard", "--seed", "14", "--save", "c.safetensors")
     run("run", "c.safetensors", "--grid", "48x48", "--html", "automaton.html")
     run("circuit", "c.safetensors", "--svg", "circuit.svg", "--curve", "curve.svg")
-    run("train", "pattern", "--seconds", "5", "--save", "p.safetensors", good=(0, 1))
+    # Gates that nobody trained, of every kind: a large circuit at once.
+    run("train", "pattern", "--updates", "1", "--pass", "0", "--noise", "3", "--channels", "16", "--update-gates",
+        "64x2,32,16", "--save", "p.safetensors", good=(0, 1))
     run("circuit", "p.safetensors", "--svg", "pattern.svg")
     run("train", "fashion", "--net", "mlp", "--epochs", "4", "--log", "mlp.csv", "--report", "fashion.html")
     run("train", "fashion", "--net", "softmax", "--epochs", "4", "--log", "softmax.jsonl")
@@ -207,6 +209,8 @@ def main():
             for name, charts in (("fashion.html", 2), ("cube.html", 4), ("both.html", 4), ("curve.svg", 1),
                                  ("circuit.svg", 0), ("pattern.svg", 0), ("profile.html", 0)):
                 check_page(browser, f"{folder}/{name}", pictures, charts)
+                if name == "pattern.svg":
+                    assert browser.value("document.querySelectorAll('rect').length") > 250, "this is no large circuit"
             check_page(browser, f"{folder}/both.html", None, 4, width=400)  # a telephone
         finally:
             browser.close()

@@ -19,7 +19,7 @@ constexpr std::size_t kMistakesShown = 40;
 
 const char* const kStyle = R"(<style>
 .matrix td{width:3.8rem;text-align:center;border:1px solid var(--back)}.matrix th{border:0}
-.matrix thead th{text-align:center}.matrix .zero{color:transparent}.layers :nth-child(2){text-align:left}
+.matrix thead th{text-align:center;white-space:nowrap}.matrix .zero{color:transparent}.layers :nth-child(2){text-align:left}
 .mistakes{display:grid;grid-template-columns:repeat(auto-fill,minmax(7.2rem,1fr));gap:.8rem}
 .mistakes figure{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.5rem;font-size:.8rem}
 .mistakes img{width:100%;image-rendering:pixelated;border-radius:4px;display:block;margin-bottom:.3rem}
