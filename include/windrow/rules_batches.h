@@ -29,7 +29,7 @@ std::vector<std::string> in_domain(const Program& program, const std::string& do
 
 class Batches {
  public:
-  /// A domain that is declared with a size, `domain Example = 1000.`, has the batch's size instead. Inputs and results
+  /// A domain that is declared with a size (domain Example = 1000) has the batch's size instead. Inputs and results
   /// are relations or tensors whose first index, and no other, is of that domain: a row each for every constant. What
   /// has none of it stays as the program has it.
   Batches(const Program& program, const std::string& domain, std::vector<std::string> inputs,
