@@ -69,6 +69,11 @@ std::string misunderstood(const CLI::App& root, const CLI::ParseError& e) {
   const auto extras = root.remaining(true);
   if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr && !extras.empty())
     return fmt::format("{}'{}' is more than it takes", of(command), extras[0]);
+  std::vector<std::string> inner;
+  for (const CLI::App* c : command.get_subcommands([](const CLI::App* c) { return !c->get_group().empty(); }))
+    inner.push_back(c->get_name());
+  if (dynamic_cast<const CLI::RequiredError*>(&e) != nullptr && command.get_require_subcommand_min() > 0)
+    return fmt::format("{}which one? {}", of(command), fmt::join(inner, ", "));
   return of(command) + e.what();
 }
 

@@ -25,6 +25,7 @@ TEST(CommandLine, WhatIsNotUnderstoodIsSaidWithItsCommand) {
     const char *words, *error;
   } cases[] = {
       {"eval", "windrow: eval: file is required (--help says more)\n"},
+      {"rules", "windrow: rules: which one? run, query, explain, train, check, fmt, repl (--help says more)\n"},
       {"train fashion twice", "windrow: train fashion: 'twice' is more than it takes (--help says more)\n"},
       {"train fashion --nonsense", "windrow: train fashion: there is no option --nonsense\n"},
       {"tune bench --threads x y",
