@@ -394,8 +394,6 @@ class Norm : public Module {
   NormOptions options_;
 };
 /// Over all axes but the last: by the batch's statistics while training, by running ones in Mode::eval.
-/// While training, the batch's statistics are sums about the running mean, so that one reading of the batch gives both.
-/// Features whose mean is hundreds of deviations away from zero have a coarse variance until the running mean is near.
 class BatchNorm : public Norm {
  public:
   explicit BatchNorm(std::int64_t width, const NormOptions& options = {}, WINDROW_WHERE);
