@@ -1,6 +1,7 @@
 // What a Program holds: its text as parsed, the data that was added, and what the checker made of both.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -16,6 +17,8 @@ struct Program::Inside {
   std::string folder;
   Checked checked;
   mutable Parameters parameters;  // made when they are first needed
+  /// What the optimiser remembered at the end of training, by the names of its states: the next one goes on from there.
+  std::map<std::string, Array> moments;
 
   /// After data was added.
   void check_again() { checked = check(syntax, data, folder); }
