@@ -19,7 +19,7 @@ namespace {
 
 TraceSettings settings_for(const Program::Inside& inside, const TraceOptions& options) {
   TraceSettings settings;
-  settings.semantics = options.semantics.value_or(semantics_of(inside.syntax));
+  settings.semantics = options.semantics.value_or(inside.semantics);
   if (settings.semantics == Semantics::boolean)
     throw Error(fmt::format("{}: boolean semantics has no gradient and no tensors; choose another, such as product",
                             inside.syntax.name));
@@ -283,7 +283,7 @@ std::pair<RealSolver, int> differentiable(const Program::Inside& inside, const s
                                           const SolveOptions& options) {
   const int id = inside.checked.id(loss);
   if (id < 0) throw Error(fmt::format("{}: no relation or tensor is called '{}'", inside.syntax.name, loss));
-  const Semantics semantics = options.semantics.value_or(semantics_of(inside.syntax));
+  const Semantics semantics = options.semantics.value_or(inside.semantics);
   if (semantics == Semantics::boolean)
     throw Error(
         fmt::format("{}: boolean semantics has no gradient; choose another, such as product", inside.syntax.name));
