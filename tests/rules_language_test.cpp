@@ -268,6 +268,14 @@ TEST(RulesLanguage, NotesOnFactsOfAMisspeltRelation) {
   EXPECT_EQ(notes("Parent(A, B).\nParnet(B, C).\nlearn :: Q(x, y) :- ?r(x, y).\n" + rule), Notes{});
 }
 
+TEST(RulesLanguage, OfSeveralDirectivesTheLastCounts) {
+  const Program program =
+      Program::parse("@semantics product.\n@fixpoint(5).\n0.5 :: P(A).\n@semantics godel.\n", "p.wr");
+  EXPECT_EQ(program.semantics(), Semantics::godel);
+  EXPECT_EQ(program.notes(),
+            std::vector<std::string>{"p.wr:1:1: this @semantics means nothing: another follows on line 4"});
+}
+
 TEST(RulesLanguage, NotesOnDataThatNothingMentions) {
   Program program = Program::parse("domain V.\nrel Edge(V, V) input.\n?- Edge(x, y).", "p.wr");
   program.add("Edgee", {{"A", "B"}});

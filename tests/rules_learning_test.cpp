@@ -125,6 +125,8 @@ TEST(RulesLearning, Refuses) {
   EXPECT_EQ(trained("P(A)."), "p.wr: nothing says what to minimise; add @minimize Loss(lr=0.01, steps=1000).");
   EXPECT_EQ(trained("tensor L.\nL = 1.\n@minimize L."),
             "p.wr:3:1: nothing is learned: declare a tensor or relation with `learn`, or a rule with `learn ::`");
+  EXPECT_EQ(trained("P(A).\nlearn :: Q(x) :- P(x).\nL = 3.\n@minimize L."),
+            "p.wr:4:1: L depends on nothing that is learned");
   EXPECT_EQ(trained("domain D = 2.\ntensor W[D] learn.\n@minimize W(rate=1)."),
             "p.wr:3:13: unknown option 'rate'; there are lr, steps, decay and optimiser");
   EXPECT_EQ(trained("domain D = 2.\ntensor W[D] learn.\n@minimize W."),

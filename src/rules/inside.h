@@ -29,6 +29,8 @@ struct Program::Inside {
   Checked with_query(std::string_view text) const;
 };
 
+/// The directive of that name, of several the last; null: there is none.
+const Statement* directive(const Syntax& syntax, std::string_view name);
 /// The semantics that a program asks for, by @semantics or by what it and its data are made of.
 Semantics semantics_of(const Syntax& syntax, const Data& data);
 /// @fixpoint's numbers; 0 and -1 where there is none.

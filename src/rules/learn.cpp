@@ -144,9 +144,7 @@ std::vector<State> Program::parameters() const {
 }
 
 TrainReport Program::train(const TrainOptions& options) {
-  const Statement* goal = nullptr;
-  for (const Statement& s : inside_->syntax.statements)
-    if (s.kind == Statement::Kind::directive && s.name == "minimize") goal = &s;
+  const Statement* goal = directive(inside_->syntax, "minimize");
   if (goal == nullptr)
     throw Error(fmt::format("{}: nothing says what to minimise; add @minimize Loss(lr=0.01, steps=1000).",
                             inside_->syntax.name));
@@ -168,7 +166,9 @@ TrainReport Program::train(const TrainOptions& options) {
                   fmt::format("{} is {}; what is minimised has one element", goal->head.name, to_string(loss.shape())));
         if (inside_->parameters.empty())
           fail_at(file, goal->place,
-                  "nothing is learned: declare a tensor or relation with `learn`, or a rule with `learn ::`");
+                  meanings_of_parameters(inside_->checked).empty()
+                      ? "nothing is learned: declare a tensor or relation with `learn`, or a rule with `learn ::`"
+                      : goal->head.name + " depends on nothing that is learned");
         optimiser->minimize(loss, parameters(), allow_unused);
         return std::vector<Tensor>{reshape(loss, {})};
       },

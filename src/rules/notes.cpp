@@ -84,6 +84,12 @@ std::vector<std::string> Program::notes() const {
       note(s.place,
            fmt::format("T= means something in sum semantics only; this rule has {} semantics", to_string(own)));
   }
+  for (const Statement& s : program.syntax.statements) {
+    if (s.kind != Statement::Kind::directive || s.name == "load") continue;
+    const Statement* last = directive(program.syntax, s.name);
+    if (last != &s)
+      note(s.place, fmt::format("this @{} means nothing: another follows on line {}", s.name, last->place.line));
+  }
   for (const auto& [place, text] : misspelt_facts(program.syntax)) note(place, text);
   const std::size_t before = notes.size();
   std::set<std::string> with_facts;

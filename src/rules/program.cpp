@@ -86,10 +86,18 @@ int declared_arity(const Syntax& syntax, const std::string& name) {
 
 }  // namespace
 
+const Statement* directive(const Syntax& syntax, std::string_view name) {
+  const auto& all = syntax.statements;
+  const auto found = std::find_if(all.rbegin(), all.rend(), [&](const Statement& s) {
+    return s.kind == Statement::Kind::directive && s.name == name;
+  });
+  return found == all.rend() ? nullptr : &*found;
+}
+
 Semantics semantics_of(const Syntax& syntax, const Data& data) {
+  if (const Statement* said = directive(syntax, "semantics")) return *semantics_called(said->semantics);
   bool real = false;
   for (const Statement& s : syntax.statements) {
-    if (s.kind == Statement::Kind::directive && s.name == "semantics") return *semantics_called(s.semantics);
     const bool rule_of_its_own =
         s.kind == Statement::Kind::rule &&
         (s.has_temperature || (!s.semantics.empty() && semantics_called(s.semantics) != Semantics::boolean));
