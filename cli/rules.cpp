@@ -202,13 +202,14 @@ int train(const Options& o) {
   options.lr = o.lr;
   const Interruptible guard;
   const bool json = o.format() == "json";
+  options.stop = [] { return interrupted(); };
   options.progress = [json](int step, double loss) {
     if (json)
       fmt::print("{}\n", Json{{"step", step}, {"loss", loss}}.dump());
     else
       fmt::print("step {:>6}  loss {:.6g}\n", step, loss);
     std::fflush(stdout);
-    return !interrupted();
+    return true;
   };
   const rules::TrainReport report = program.train(options);
   if (json)

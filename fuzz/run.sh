@@ -36,7 +36,7 @@ for target in "${targets[@]}"; do
   compile src/base/{array,array_create,buffer,error,file,host,json,layout,nearest,shape}.cpp
   case $target in
     rules) compile src/data/{csv,npy,safetensors,safetensors_header,stream}.cpp \
-                   src/rules/{check,files,format,functions,lexer,parse_body,parser,safety,slots,strata}.cpp ;;
+                   src/rules/{check,files,format,functions,lexer,parse_body,parser,safety,slots,strata}.cpp src/report/text.cpp ;;
     picture) compile src/data/{idx,npy,stream}.cpp apps/common/read_picture.cpp src/report/text.cpp ;;
     checkpoint) compile src/data/{safetensors,safetensors_header}.cpp apps/common/metadata.cpp src/report/text.cpp \
                         apps/{automaton,cube,fashion}/settings.cpp apps/cube/{notation,pocket_cube,sticker_cube}.cpp ;;

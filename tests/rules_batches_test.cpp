@@ -80,6 +80,10 @@ TEST(RulesBatches, RefusesWhatHasNoRows) {
             }),
             "net: X is [4,2], expected rows of [2,3]");
   EXPECT_EQ(in_domain(program, "Example"), std::vector<std::string>{"X"});
+  EXPECT_NE(error([&] {
+              static_cast<void>(in_domain(program, "Exmaple"));
+            }).find(": no domain is called 'Exmaple'; there are "),
+            std::string::npos);
 }
 
 TEST(NpyRows, AnyRowsOfAFile) {

@@ -167,6 +167,8 @@ TEST(RulesBoolean, Explains) {
             "R(A)\n  by R(x) :- P(x), not Q(x).   line 2\n  P(A)   fact, line 1\n  not Q(A)\n");
   EXPECT_EQ(error_of([] { static_cast<void>(Program::parse(kFamily).explain("Ancestor(x, Ann)")); }),
             "explain: 'x' is a variable; expected constants, such as Ancestor(Ann, Bob)");
+  EXPECT_EQ(error_of([] { static_cast<void>(Program::parse("P(\"ann\").").explain("P(ann)")); }),
+            "explain: 'ann' is a variable; expected constants, such as \"ann\"");
 }
 
 TEST(RulesBoolean, FilesInAndOut) {

@@ -57,6 +57,40 @@ TEST(RulesLearning, CheckpointsKeepWhatWasLearned) {
   EXPECT_NEAR(other.array("W").at<double>({3}), 3, 1e-3);
 }
 
+// Adam that begins anew makes its first steps as long as its rate: what was all but learned would be thrown away.
+TEST(RulesLearning, GoesOnWhereItEndedWithTheMomentsOfTheOptimiser) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "w.safetensors";
+  for (const char* optimiser : {"adam", "adamw", "sgd", "rmsprop"}) {
+    const std::string text =
+        "domain D = 4.\ntensor W[D] learn.\nrel P(D).\nP(1).\nlearn :: Q(x) :- P(x).\n"
+        "Loss = sum(i: square(W[i] - i)) + square(Q(1) - 0.9).\n@minimize Loss(lr=0.01, steps=100, optimiser=" +
+        std::string(optimiser) + ").\n";
+    Program whole = Program::parse(text), first = Program::parse(text), second = Program::parse(text);
+    const TrainReport at_once = whole.train();
+    TrainOptions options;
+    int done = 0;
+    options.stop = [&] { return ++done == 30; };  // as Ctrl-C does
+    EXPECT_EQ(first.train(options).losses.size(), 30U);
+    first.save(path);
+    second.restore(path);
+    TrainReport rest = second.train({.steps = 70});
+    EXPECT_EQ(rest.losses, std::vector<double>(at_once.losses.begin() + 30, at_once.losses.end())) << optimiser;
+    EXPECT_TRUE(identical(second.array("W"), whole.array("W"))) << optimiser;
+    rest = first.train({.steps = 70});  // the same program, without a file
+    EXPECT_TRUE(identical(first.array("W"), whole.array("W"))) << optimiser;
+    EXPECT_EQ(first.query("Q(1)").values, whole.query("Q(1)").values) << optimiser;
+  }
+  // Of another optimiser only what was learned is taken.
+  Program other = Program::parse(
+      "domain D = 4.\ntensor W[D] learn.\nrel P(D).\nP(1).\nlearn :: Q(x) :- P(x).\nLoss = sum(i: square(W[i] - i)) + "
+      "Q(1).\n@minimize Loss(lr=0.001, steps=1, optimiser=adam).\n");
+  other.restore(path);
+  const Array before = other.array("W");
+  other.train();
+  EXPECT_TRUE(allclose(other.array("W"), before, 0, 0.002));
+}
+
 // A weight is called after its rule: lines may come before it, and a file of another program is not taken for this
 // one's.
 TEST(RulesLearning, CheckpointsBelongToTheirProgram) {
@@ -91,6 +125,8 @@ TEST(RulesLearning, Refuses) {
   EXPECT_EQ(trained("P(A)."), "p.wr: nothing says what to minimise; add @minimize Loss(lr=0.01, steps=1000).");
   EXPECT_EQ(trained("tensor L.\nL = 1.\n@minimize L."),
             "p.wr:3:1: nothing is learned: declare a tensor or relation with `learn`, or a rule with `learn ::`");
+  EXPECT_EQ(trained("P(A).\nlearn :: Q(x) :- P(x).\nL = 3.\n@minimize L."),
+            "p.wr:4:1: L depends on nothing that is learned");
   EXPECT_EQ(trained("domain D = 2.\ntensor W[D] learn.\n@minimize W(rate=1)."),
             "p.wr:3:13: unknown option 'rate'; there are lr, steps, decay and optimiser");
   EXPECT_EQ(trained("domain D = 2.\ntensor W[D] learn.\n@minimize W."),

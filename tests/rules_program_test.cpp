@@ -286,7 +286,9 @@ TEST_F(RulesProgram, RunsInBatchesAndSaysWhereTheTimeWent) {
   ASSERT_EQ(y.size(), 7U);
   for (std::size_t n = 0; n < 7; ++n) EXPECT_EQ(y[n], std::max(0.F, x[n * 3 + 1] + 2 * x[n * 3 + 2])) << n;
   EXPECT_EQ(rules("run net.wr --data X=x.npy --batches Exampel --write Y=y.npy").error,
-            "windrow: --batches Exampel: no --data has a row for each of its constants\n");
+            "windrow: net.wr: no domain is called 'Exampel'; there are Example, In\n");
+  EXPECT_EQ(rules("run net.wr --data X=x.npy --batches In --write Y=y.npy").error,
+            "windrow: --batches In: no --data has a row for each of its constants\n");
   EXPECT_EQ(rules("run net.wr --data X=x.npy --batches Example").error,
             "windrow: --batches: say what to write: --write NAME=FILE.npy\n");
 }

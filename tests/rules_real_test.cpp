@@ -502,6 +502,23 @@ TEST(RulesReal, WeightsAreTruthValues) {
             "rows of Q: row 2: a weight of 2; in product semantics weights are from 0 to 1");
 }
 
+// A weight means the same in a table and in the text: neither is dropped because the rules are plain.
+TEST(RulesReal, WeightsOfDataMakeAProgramReal) {
+  const std::string text = "domain D = {A, B, C}.\nrel E(D, D) input.\nT(x, z) :- E(x, y), E(y, z).\n";
+  Program table = Program::parse(text), plain = Program::parse(text), array = Program::parse(text);
+  EXPECT_EQ(table.semantics(), Semantics::boolean);
+  table.add("E", {{"A", "B"}, {"B", "C"}}, {0.5, 0.25});
+  EXPECT_EQ(table.semantics(), Semantics::product);
+  EXPECT_EQ(table.query("T(A, C)").values, std::vector<double>{0.125});
+  array.set("E", Array::from<float>({{0, 0.5F, 0}, {0, 0, 0.25F}, {0, 0, 0}}));
+  EXPECT_EQ(array.query("T(A, C)").values, std::vector<double>{0.125});
+  plain.add("E", {{"A", "B"}, {"B", "C"}}, {1, 1});
+  EXPECT_EQ(plain.semantics(), Semantics::boolean);
+  table = Program::parse("@semantics boolean.\n" + text);
+  table.add("E", {{"A", "B"}, {"B", "C"}}, {0.5, 0.25});
+  EXPECT_EQ(table.semantics(), Semantics::boolean);
+}
+
 TEST(RulesReal, ExplainsTheWayThatHasTheValue) {  // the direct road is there first, the way round it is cheaper
   const std::string roads =
       "4 :: Road(A, B). 1 :: Road(A, C). 2 :: Road(C, B). 1 :: Road(B, A).\n"

@@ -68,6 +68,8 @@ struct TrainOptions {
   /// Called after every so many steps with the step and the loss; false ends training.
   std::function<bool(int step, double loss)> progress = {};
   int every = 100;
+  /// Asked after each step; true ends training, after a last call of `progress`.
+  std::function<bool()> stop = {};
 };
 struct TrainReport {
   std::vector<double> losses;  // one a step
@@ -116,7 +118,8 @@ class Program {
   /// What is learned, once it was traced, trained or loaded: tensors, and logits of relations, rule weights and
   /// choices.
   std::vector<State> parameters() const;
-  /// Minimises what `@minimize` names; `@minimize constraints` minimises 1 - trace_constraints().
+  /// Minimises what `@minimize` names; `@minimize constraints` minimises 1 - trace_constraints(). Called again, also
+  /// after save() and restore(), it goes on where it ended, the optimiser's moments too.
   TrainReport train(const TrainOptions& options = {});
   /// Rules with the weights and choices they have learned, as text.
   std::string learned() const;

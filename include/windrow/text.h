@@ -12,6 +12,9 @@ std::string printable(std::string_view text);
 /// The same, for text of several lines.
 std::string printable_lines(std::string_view text);
 
+/// Where the first byte stands that is no UTF-8; npos: nowhere.
+std::size_t broken_utf8(std::string_view text);
+
 /// As it may stand in HTML and SVG, between tags and in quotes; bytes that are no UTF-8 become U+FFFD.
 std::string escape(std::string_view text);
 

@@ -1,6 +1,7 @@
 // windrow.rules: programs of facts, rules and tensor equations; solved, queried, explained, traced, learned.
 #include "windrow/rules.h"
 
+#include <fmt/format.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
@@ -96,14 +97,38 @@ void bind_answers(nb::module_& n) {
       .def_ro("compile_seconds", &rules::TrainReport::compile_seconds);
 }
 
+/// Constants are text; whole numbers, numpy's too, are written as the language has them.
+std::vector<std::vector<std::string>> rows_from(const std::string& relation, nb::handle rows) {
+  std::vector<std::vector<std::string>> all;
+  for (nb::handle row : nb::iter(rows)) {
+    const auto refuse = [&](const std::string& what) {
+      throw nb::type_error(fmt::format("rows of {}: row {}: {}", relation, all.size() + 1, what).c_str());
+    };
+    if (nb::isinstance<nb::str>(row)) refuse("a text; expected a tuple of constants, such as ('Ann', 'Bob')");
+    std::vector<std::string> constants;
+    for (nb::handle each : nb::iter(row)) {
+      std::string text;
+      if (nb::isinstance<nb::str>(each) ? !nb::try_cast(each, text) : PyIndex_Check(each.ptr()) == 0)
+        refuse(fmt::format("{} is no constant; expected text or a whole number", nb::repr(each).c_str()));
+      if (!nb::isinstance<nb::str>(each)) text = nb::str(nb::steal(PyNumber_Index(each.ptr()))).c_str();
+      constants.push_back(std::move(text));
+    }
+    all.push_back(std::move(constants));
+  }
+  return all;
+}
+
 void bind_facts(nb::class_<Program>& program) {
   program
       .def(
           "add",
-          [](Program& p, const std::string& relation, const std::vector<std::vector<std::string>>& rows,
-             const std::vector<double>& weights) { p.add(relation, rows, weights); },
+          [](Program& p, const std::string& relation, nb::handle rows, const std::vector<double>& weights) {
+            p.add(relation, rows_from(relation, rows), weights);
+          },
           "relation"_a, "rows"_a, "weights"_a = std::vector<double>{},
-          "More facts: rows of constants by name, a weight for each or none.")
+          nb::sig("def add(self, relation: str, rows: collections.abc.Iterable[collections.abc.Iterable[str | int]], "
+                  "weights: collections.abc.Sequence[float] = []) -> None"),
+          "More facts: rows of constants, names or whole numbers; a weight for each row or none.")
       .def("load", &Program::load, "relation"_a, "path"_a,
            "Facts from a file: .tsv and .csv have a tuple a line, .npy a whole tensor.")
       .def(

@@ -40,6 +40,20 @@ def test_facts_come_later_too(tmp_path):
     assert ("Fay",) in kin.query("Ancestor(Ann, y)").rows
 
 
+def test_rows_are_text_and_whole_numbers():
+    graph = wr.rules.parse("domain V.\nrel E(V, V) input.\nT(x, y) :- E(x, y).\nT(x, z) :- T(x, y), E(y, z).\n")
+    graph.add("E", [(1, 2), ("2", np.int64(3))])
+    graph.add("E", np.array([[3, 4]]))
+    assert graph.query("T(1, y)").rows == [("2",), ("3",), ("4",)]
+    for rows, what in [([(1, 2.5)], r"row 1: 2.5 is no constant"), ([(1, 2), "ab"], r"row 2: a text"),
+                       ([(1, "\udcff")], "row 1: .* is no constant"), ([(1, None)], "None is no constant"), (3, "not iterable")]:
+        with pytest.raises(TypeError, match=what):
+            graph.add("E", rows)
+    with pytest.raises(wr.Error, match="3 columns; E has 2 arguments"):
+        graph.add("E", [(1, 2, 3)])
+    assert len(graph.query("T(1, y)")) == 3  # what was refused has left nothing behind
+
+
 def test_relations_as_arrays():
     kin = wr.rules.parse(KIN)
     ancestor = kin.array("Ancestor").numpy()

@@ -49,6 +49,15 @@ bool is_control(std::uint32_t c) {
 
 }  // namespace
 
+std::size_t broken_utf8(std::string_view text) {
+  for (std::size_t at = 0, size = 0; at < text.size(); at += size) {
+    std::uint32_t number = 0;
+    size = character(text.substr(at), number);
+    if (size == 0) return at;
+  }
+  return std::string_view::npos;
+}
+
 std::string printable(std::string_view text) {
   return changed(text, "?", [](std::uint32_t c, std::string_view bytes) -> std::string_view {
     return is_control(c) ? "?" : bytes;

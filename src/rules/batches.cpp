@@ -21,6 +21,13 @@ Array rows_of(const Array& array, std::int64_t first, std::int64_t count) {
 
 std::vector<std::string> in_domain(const Program& program, const std::string& domain) {
   const Checked& checked = program.inside().checked;
+  std::string declared;
+  bool known = false;
+  for (const Domain& d : checked.domains) {
+    known = known || d.name == domain;
+    if (d.place.line > 0) declared += (declared.empty() ? "; there are " : ", ") + d.name;
+  }
+  if (!known) throw Error(fmt::format("{}: no domain is called '{}'{}", checked.syntax.name, domain, declared));
   std::vector<std::string> names;
   for (const Predicate& p : checked.predicates)
     if (!p.defined && !p.domains.empty() && checked.domains[p.domains[0]].name == domain) names.push_back(p.name);

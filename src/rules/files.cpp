@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 
 #include "base/file.h"
 #include "windrow/error.h"
+#include "windrow/text.h"
 
 namespace wr::rules {
 namespace {
@@ -21,8 +23,13 @@ std::string_view next_line(std::string_view& rest) {
   return line;
 }
 
+/// As constants are told apart by their names and shown as text, those of a file in another encoding are refused.
 /// Without the byte order mark that spreadsheets put before UTF-8.
-std::string_view without_mark(std::string_view text) {
+std::string_view utf8_of(std::string_view text, const std::string& path) {
+  if (const std::size_t at = text::broken_utf8(text); at != std::string_view::npos)
+    throw Error(fmt::format("{}: line {}: byte 0x{:02x} is no UTF-8; save the file as UTF-8", path,
+                            1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'),
+                            static_cast<unsigned char>(text[at])));
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   return text;
 }
@@ -65,7 +72,7 @@ std::string read_text_file(const std::string& path) {
 std::vector<std::string> read_names(const std::string& path) {
   const std::string text = read_text_file(path);
   std::vector<std::string> names;
-  for (std::string_view rest = without_mark(text); !rest.empty();)
+  for (std::string_view rest = utf8_of(text, path); !rest.empty();)
     if (const std::string_view line = next_line(rest); !line.empty()) names.emplace_back(line);
   return names;
 }
@@ -75,7 +82,7 @@ Table parse_table(std::string_view text, const std::string& path, char separator
   table.origin = path;
   std::size_t columns = 0;
   int number = 0;
-  for (std::string_view rest = without_mark(text); !rest.empty();) {
+  for (std::string_view rest = utf8_of(text, path); !rest.empty();) {
     ++number;
     const std::string_view line = next_line(rest);
     if (line.empty()) continue;

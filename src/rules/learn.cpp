@@ -1,6 +1,7 @@
 // Learning: what @minimize names is traced once with its gradients and the optimiser, and run until it is done.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "rules/inside.h"
@@ -18,7 +19,7 @@ namespace {
 
 TraceSettings settings_for(const Program::Inside& inside, const TraceOptions& options) {
   TraceSettings settings;
-  settings.semantics = options.semantics.value_or(semantics_of(inside.syntax));
+  settings.semantics = options.semantics.value_or(inside.semantics);
   if (settings.semantics == Semantics::boolean)
     throw Error(fmt::format("{}: boolean semantics has no gradient and no tensors; choose another, such as product",
                             inside.syntax.name));
@@ -82,6 +83,20 @@ std::unique_ptr<optim::Optimiser> optimiser_for(const Statement& s, double lr) {
   return std::make_unique<optim::Adam>(optim::Adam::Options{.lr = lr, .weight_decay = decay});
 }
 
+constexpr std::string_view kMoments = "optimiser.";  // no relation and no rule's weight begins so, for the dot
+
+/// Training goes on where it ended, if the optimiser is of the same kind and everything that is learned was learned.
+void take_up(optim::Optimiser& optimiser, const std::map<std::string, Array>& moments, double lr) {
+  std::vector<State> states = optimiser.states();
+  const auto fits = [&](const State& s) {
+    const auto found = moments.find(s.name());
+    return found != moments.end() && found->second.shape() == s.shape() && found->second.dtype() == s.spec().dtype;
+  };
+  if (states.size() != moments.size() || !std::all_of(states.begin(), states.end(), fits)) return;
+  for (State& s : states) s.set(moments.at(s.name()));
+  optimiser.set_lr(lr);
+}
+
 /// What each parameter's elements stand for, as text: equal texts of two programs mean the same.
 std::map<std::string, std::string> meanings_of_parameters(const Checked& program) {
   std::map<std::string, std::string> meanings;
@@ -129,9 +144,7 @@ std::vector<State> Program::parameters() const {
 }
 
 TrainReport Program::train(const TrainOptions& options) {
-  const Statement* goal = nullptr;
-  for (const Statement& s : inside_->syntax.statements)
-    if (s.kind == Statement::Kind::directive && s.name == "minimize") goal = &s;
+  const Statement* goal = directive(inside_->syntax, "minimize");
   if (goal == nullptr)
     throw Error(fmt::format("{}: nothing says what to minimise; add @minimize Loss(lr=0.01, steps=1000).",
                             inside_->syntax.name));
@@ -153,20 +166,27 @@ TrainReport Program::train(const TrainOptions& options) {
                   fmt::format("{} is {}; what is minimised has one element", goal->head.name, to_string(loss.shape())));
         if (inside_->parameters.empty())
           fail_at(file, goal->place,
-                  "nothing is learned: declare a tensor or relation with `learn`, or a rule with `learn ::`");
+                  meanings_of_parameters(inside_->checked).empty()
+                      ? "nothing is learned: declare a tensor or relation with `learn`, or a rule with `learn ::`"
+                      : goal->head.name + " depends on nothing that is learned");
         optimiser->minimize(loss, parameters(), allow_unused);
         return std::vector<Tensor>{reshape(loss, {})};
       },
       std::vector<Spec>{});
   report.compile_seconds = seconds();
+  take_up(*optimiser, inside_->moments, lr);
   for (int i = 1; i <= steps; ++i) {
     const double loss = static_cast<double>(step.run({})[0].item<float>());
     report.losses.push_back(loss);
     if (!std::isfinite(loss))
       fail_at(file, goal->place,
               fmt::format("the loss is {} after {} steps; a smaller lr may help", text::shown(loss), i));
-    if (options.progress && (i % options.every == 0 || i == steps) && !options.progress(i, loss)) break;
+    const bool last = i == steps || (options.stop && options.stop());
+    if (options.progress && (i % options.every == 0 || last) && !options.progress(i, loss)) break;
+    if (last) break;
   }
+  inside_->moments.clear();
+  for (const State& s : optimiser->states()) inside_->moments[s.name()] = s.value();
   report.seconds = seconds();
   return report;
 }
@@ -216,6 +236,7 @@ std::string Program::learned() const {
 void Program::save(const std::string& path) const {
   CheckpointStates states;
   for (const auto& [name, state] : inside_->parameters) states.add(name, state);
+  for (const auto& [name, value] : inside_->moments) states.add(std::string(kMoments) + name, State(value, name));
   save_checkpoint(path, states, {{"kind", "rules"}, {"program", inside_->syntax.name}});
 }
 
@@ -223,7 +244,7 @@ void Program::restore(const std::string& path) {
   const Safetensors file = read_safetensors(path);
   const auto learned = meanings_of_parameters(inside_->checked);
   for (const auto& [name, array] : file.tensors) {
-    if (!learned.contains(name))
+    if (!learned.contains(name) && !name.starts_with(kMoments))
       throw Error(fmt::format("{}: holds '{}', which {} does not learn; is it of another program?", path, name,
                               inside_->syntax.name));
     if (!is_floating(array.dtype()))
@@ -233,7 +254,12 @@ void Program::restore(const std::string& path) {
       if (!std::isfinite(value))
         throw Error(fmt::format("{}: '{}' has a value that is {}", path, name, text::shown(value)));
   }
-  for (const auto& [name, array] : file.tensors) inside_->parameters[name] = State(array, name);
+  inside_->moments.clear();
+  for (const auto& [name, array] : file.tensors)
+    if (name.starts_with(kMoments))
+      inside_->moments[name.substr(kMoments.size())] = array;
+    else
+      inside_->parameters[name] = State(array, name);
 }
 
 std::vector<std::string> Program::adopt_learned(const Program& other) {
@@ -246,6 +272,7 @@ std::vector<std::string> Program::adopt_learned(const Program& other) {
     else
       rest.push_back(name);
   }
+  inside_->moments = other.inside_->moments;
   return rest;
 }
 
@@ -256,7 +283,7 @@ std::pair<RealSolver, int> differentiable(const Program::Inside& inside, const s
                                           const SolveOptions& options) {
   const int id = inside.checked.id(loss);
   if (id < 0) throw Error(fmt::format("{}: no relation or tensor is called '{}'", inside.syntax.name, loss));
-  const Semantics semantics = options.semantics.value_or(semantics_of(inside.syntax));
+  const Semantics semantics = options.semantics.value_or(inside.semantics);
   if (semantics == Semantics::boolean)
     throw Error(
         fmt::format("{}: boolean semantics has no gradient; choose another, such as product", inside.syntax.name));

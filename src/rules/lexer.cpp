@@ -6,6 +6,7 @@
 #include <array>
 
 #include "windrow/error.h"
+#include "windrow/text.h"
 
 namespace wr::rules {
 
@@ -39,6 +40,10 @@ class Lexer {
       if (token.text.size() > kLongestToken)
         fail_at(file_, token.place,
                 fmt::format("a word of {} bytes; at most {} are read", token.text.size(), kLongestToken));
+      if (const std::size_t at = text::broken_utf8(token.text); at != std::string::npos)
+        fail_at(file_, token.place,
+                fmt::format("a word with byte 0x{:02x}, which is no UTF-8; save the program as UTF-8",
+                            static_cast<unsigned char>(token.text[at])));
       const bool end = token.kind == Token::Kind::end;
       tokens.push_back(std::move(token));
       if (end) return tokens;

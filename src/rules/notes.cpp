@@ -1,7 +1,8 @@
 // What a program may mean and probably does not: inputs without data, constants that nothing gives, such as a variable
-// that was written with a capital, and temperatures where nothing is added up.
+// that was written with a capital, facts of a misspelt relation, and temperatures where nothing is added up.
 #include <fmt/format.h>
 
+#include <map>
 #include <set>
 
 #include "base/nearest.h"
@@ -36,6 +37,36 @@ std::vector<Use> asked_for(const Checked& program) {
   return uses;
 }
 
+/// Facts of a relation that nothing uses and whose name is a slip of one letter from one that is used.
+std::vector<std::pair<Place, std::string>> misspelt_facts(const Syntax& syntax) {
+  std::map<std::string, Place> facts;
+  std::set<std::string> used;
+  bool choices = false;
+  const auto use = [&](const Atom& a, bool) {
+    used.insert(a.name);
+    choices = choices || a.choice;
+  };
+  for (const Statement& s : syntax.statements) {
+    if (s.kind == Statement::Kind::fact)
+      facts.emplace(s.head.name, s.head.place);
+    else
+      used.insert(s.head.name);
+    for_each_atom(s.body, false, use);
+    for_each_atom(s.value, use);
+  }
+  std::vector<std::pair<Place, std::string>> found;
+  if (choices) return found;  // ?r uses whatever there is
+  for (const auto& [name, place] : facts) {
+    if (used.contains(name) || name.size() < 4 || (name.back() >= '0' && name.back() <= '9')) continue;
+    for (const std::string& other : used)
+      if (edit_distance(name, other) == 1) {
+        found.emplace_back(place, fmt::format("nothing uses {}; did you mean {}?", name, other));
+        break;
+      }
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<std::string> Program::notes() const {
@@ -45,7 +76,7 @@ std::vector<std::string> Program::notes() const {
   const auto note = [&](Place place, const std::string& text) {
     notes.push_back(fmt::format("{}:{}:{}: {}", program.syntax.name, place.line, place.column, text));
   };
-  const Semantics of_program = semantics_of(program.syntax);
+  const Semantics of_program = inside_->semantics;
   for (const Statement& s : program.syntax.statements) {
     if (s.kind != Statement::Kind::rule || !s.has_temperature) continue;
     const Semantics own = s.semantics.empty() ? of_program : *semantics_called(s.semantics);
@@ -53,6 +84,13 @@ std::vector<std::string> Program::notes() const {
       note(s.place,
            fmt::format("T= means something in sum semantics only; this rule has {} semantics", to_string(own)));
   }
+  for (const Statement& s : program.syntax.statements) {
+    if (s.kind != Statement::Kind::directive || s.name == "load") continue;
+    const Statement* last = directive(program.syntax, s.name);
+    if (last != &s)
+      note(s.place, fmt::format("this @{} means nothing: another follows on line {}", s.name, last->place.line));
+  }
+  for (const auto& [place, text] : misspelt_facts(program.syntax)) note(place, text);
   const std::size_t before = notes.size();
   std::set<std::string> with_facts;
   std::set<std::pair<int, std::string>> given;

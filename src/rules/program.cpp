@@ -34,7 +34,7 @@ Answers solved(const Checked& checked, const Program::Inside& inside, int query,
                SolveFacts* facts) {
   const Data& data = inside.data;
   const Statement& s = checked.syntax.statements[query];
-  const Semantics semantics = options.semantics.value_or(semantics_of(checked.syntax));
+  const Semantics semantics = options.semantics.value_or(inside.semantics);
   if (semantics != Semantics::boolean)
     return solve_real(checked, data, inside.parameters, query, semantics, options, facts);
   const CoreProgram core = demanded(to_core(checked, query));
@@ -51,11 +51,20 @@ std::string all_of(const Predicate& p) {
   return text + (p.tensor ? "]" : ")");
 }
 
-void add_loaded(Data& data, const std::string& name, const std::string& path, int arity) {
-  if (path.ends_with(".npy"))
-    data.arrays[name] = wr::data::read_npy(path);
-  else
-    data.tables[name].push_back(read_table(path, arity));
+/// Truth values that are neither true nor false: weights of tables as those of facts, and numbers from 0 to 1.
+bool has_degrees(const Data& data) {
+  for (const auto& [name, tables] : data.tables)
+    for (const Table& table : tables)
+      if (std::any_of(table.weights.begin(), table.weights.end(), [](double w) { return w != 1; })) return true;
+  for (const auto& [name, array] : data.arrays) {
+    if (!is_floating(array.dtype())) continue;
+    const std::vector<double> values = array.astype(DType::f64).to_vector<double>();
+    const auto [least, most] = std::minmax_element(values.begin(), values.end());
+    if (!values.empty() && *least >= 0 && *most <= 1 &&
+        std::any_of(values.begin(), values.end(), [](double v) { return v > 0 && v < 1; }))
+      return true;
+  }
+  return false;
 }
 
 int declared_arity(const Syntax& syntax, const std::string& name) {
@@ -77,17 +86,53 @@ int declared_arity(const Syntax& syntax, const std::string& name) {
 
 }  // namespace
 
-Semantics semantics_of(const Syntax& syntax) {
+const Statement* directive(const Syntax& syntax, std::string_view name) {
+  const auto& all = syntax.statements;
+  const auto found = std::find_if(all.rbegin(), all.rend(), [&](const Statement& s) {
+    return s.kind == Statement::Kind::directive && s.name == name;
+  });
+  return found == all.rend() ? nullptr : &*found;
+}
+
+Semantics semantics_of(const Syntax& syntax, const Data& data) {
+  if (const Statement* said = directive(syntax, "semantics")) return *semantics_called(said->semantics);
   bool real = false;
   for (const Statement& s : syntax.statements) {
-    if (s.kind == Statement::Kind::directive && s.name == "semantics") return *semantics_called(s.semantics);
     const bool rule_of_its_own =
         s.kind == Statement::Kind::rule &&
         (s.has_temperature || (!s.semantics.empty() && semantics_called(s.semantics) != Semantics::boolean));
     real = real || s.weighted || s.learned_weight || s.learn || rule_of_its_own ||
            s.kind == Statement::Kind::equation || s.kind == Statement::Kind::tensor;
   }
-  return real ? Semantics::product : Semantics::boolean;
+  return real || has_degrees(data) ? Semantics::product : Semantics::boolean;
+}
+
+void Program::Inside::check_again() {
+  checked = check(syntax, data, folder);
+  semantics = semantics_of(syntax, data);
+}
+
+void Program::Inside::add_table(const std::string& relation, Table table) {
+  std::vector<Table>& tables = data.tables[relation];
+  tables.push_back(std::move(table));
+  try {
+    check_again();
+  } catch (...) {
+    tables.pop_back();
+    if (tables.empty()) data.tables.erase(relation);
+    throw;
+  }
+}
+
+void Program::Inside::set_array(const std::string& name, const Array& values) {
+  auto before = data.arrays;
+  data.arrays[name] = values;
+  try {
+    check_again();
+  } catch (...) {
+    data.arrays = std::move(before);
+    throw;
+  }
 }
 
 Checked Program::Inside::with_query(std::string_view text) const {
@@ -130,8 +175,13 @@ Program Program::parse_in_folder(std::string_view text, const std::string& folde
   inside->syntax = parse_text(text, name);
   inside->folder = folder;
   for (const Statement& s : inside->syntax.statements)
-    if (s.kind == Statement::Kind::directive && s.name == "load")
-      add_loaded(inside->data, s.head.name, path_from(folder, s.file), declared_arity(inside->syntax, s.head.name));
+    if (s.kind == Statement::Kind::directive && s.name == "load") {
+      const std::string path = path_from(folder, s.file);
+      if (path.ends_with(".npy"))
+        inside->data.arrays[s.head.name] = wr::data::read_npy(path);
+      else
+        inside->data.tables[s.head.name].push_back(read_table(path, declared_arity(inside->syntax, s.head.name)));
+    }
   inside->check_again();
   return Program(std::move(inside));
 }
@@ -145,19 +195,17 @@ void Program::add(const std::string& relation, const std::vector<std::vector<std
                   const std::vector<double>& weights) {
   if (!weights.empty() && weights.size() != rows.size())
     throw Error(fmt::format("{}: {} rows and {} weights", relation, rows.size(), weights.size()));
-  inside_->data.tables[relation].push_back({rows, weights, "rows of " + relation});
-  inside_->check_again();
+  inside_->add_table(relation, {rows, weights, "rows of " + relation});
 }
 
 void Program::load(const std::string& relation, const std::string& path) {
-  add_loaded(inside_->data, relation, path, declared_arity(inside_->syntax, relation));
-  inside_->check_again();
+  if (path.ends_with(".npy"))
+    inside_->set_array(relation, wr::data::read_npy(path));
+  else
+    inside_->add_table(relation, read_table(path, declared_arity(inside_->syntax, relation)));
 }
 
-void Program::set(const std::string& name, const Array& values) {
-  inside_->data.arrays[name] = values;
-  inside_->check_again();
-}
+void Program::set(const std::string& name, const Array& values) { inside_->set_array(name, values); }
 
 Answers Program::query(std::string_view text, const SolveOptions& options) const {
   const Checked checked = inside_->with_query(text);
@@ -181,7 +229,7 @@ Answers Program::relation(const std::string& name, const SolveOptions& options, 
 
 Array Program::array(const std::string& name, const SolveOptions& options) const {
   const int id = inside_->checked.id(name);
-  const Semantics semantics = options.semantics.value_or(semantics_of(inside_->syntax));
+  const Semantics semantics = options.semantics.value_or(inside_->semantics);
   if (id >= 0 && semantics != Semantics::boolean) {
     RealSolver solver(inside_->checked, inside_->data, inside_->parameters, semantics, options);
     return solver.value(id);
@@ -221,11 +269,11 @@ std::string Program::explain(std::string_view atom, const SolveOptions& options)
     const Term& t = s.body.atom.terms[i];
     const int d = checked.predicates[predicate].domains[i];
     if (t.kind != Term::Kind::constant && t.kind != Term::Kind::number)
-      throw Error(
-          fmt::format("explain: '{}' is a variable; expected constants, such as Ancestor(Ann, Bob)", format(t)));
+      throw Error(fmt::format("explain: '{}' is a variable; expected constants, such as {}", format(t),
+                              checked.domains[d].find(t.text) >= 0 ? quoted_constant(t.text) : "Ancestor(Ann, Bob)"));
     tuple.push_back(static_cast<Value>(checked.domains[d].find(t.text)));
   }
-  const Semantics semantics = options.semantics.value_or(semantics_of(checked.syntax));
+  const Semantics semantics = options.semantics.value_or(inside_->semantics);
   CoreProgram core = to_core(checked);
   if (semantics != Semantics::boolean)
     for (CoreRule& rule : core.rules) rule.doubted = std::exchange(rule.negated, {});
@@ -257,6 +305,6 @@ std::vector<std::string> Program::names() const {
   return names;
 }
 
-Semantics Program::semantics() const { return semantics_of(inside_->syntax); }
+Semantics Program::semantics() const { return inside_->semantics; }
 
 }  // namespace wr::rules

@@ -72,16 +72,13 @@ bool is_huge(const Array& values) {
 }  // namespace
 
 int fixpoint_iterations(const Syntax& syntax) {
-  for (const Statement& s : syntax.statements)
-    if (s.kind == Statement::Kind::directive && s.name == "fixpoint") return std::stoi(s.options[0].value);
-  return 0;
+  const Statement* said = directive(syntax, "fixpoint");
+  return said == nullptr ? 0 : std::stoi(said->options[0].value);
 }
 
 double fixpoint_tolerance(const Syntax& syntax) {
-  for (const Statement& s : syntax.statements)
-    if (s.kind == Statement::Kind::directive && s.name == "fixpoint" && s.options.size() > 1)
-      return std::stod(s.options[1].value);
-  return -1;
+  const Statement* said = directive(syntax, "fixpoint");
+  return said == nullptr || said->options.size() < 2 ? -1 : std::stod(said->options[1].value);
 }
 
 RealSolver::RealSolver(const Checked& program, const Data& data, Parameters& parameters, Semantics semantics,
