@@ -39,11 +39,11 @@ std::vector<std::string> words_of(const CommandInfo& command) {
   return words;
 }
 
-/// Alternatives of a `case`: the lines that lead to some command.
+/// Alternatives of a `case`: the lines that lead to some command. After `help` stands what could stand without it.
 std::string paths_pattern(const CommandInfo& program) {
   std::vector<std::string> paths;
   each_command(program, "", [&](const CommandInfo&, const std::string& path) {
-    if (path != program.name) paths.push_back(quoted(path));
+    if (path != program.name && path != program.name + " help") paths.push_back(quoted(path));
   });
   return fmt::format("{}", fmt::join(paths, "|"));
 }
