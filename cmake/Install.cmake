@@ -31,6 +31,8 @@ if(NOT BUILD_SHARED_LIBS)
     string(PREPEND WINDROW_PC_PRIVATE "-lxsmm -lxsmmnoblas -ldl ")
   endif()
 endif()
+# Where it stands says where the rest is: `cmake --install --prefix` may name another folder than the one configured for.
+file(RELATIVE_PATH WINDROW_PC_UP "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 configure_file(cmake/windrow.pc.in windrow.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/windrow.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
