@@ -1,7 +1,7 @@
 """Reinforcement learning before and after: returns, microseconds an update (the median), steps a second once updates have begun.
 
     rl.py run dqn windrow --seed 1 --append rl.jsonl      one run, one line of JSON
-    rl.py all --seeds 3 --append rl.jsonl                 all of them; takes about an hour, with --short about half of it
+    rl.py all --seeds 3 --append rl.jsonl                 all of them; about an hour, with --short half of it
     rl.py table rl.jsonl                                  the lines as a table
     rl.py updates sac td3                                 updates alone, PyTorch and Windrow in turn, the best of each
 

@@ -17,6 +17,7 @@ Parameters, buffers and moments stay torch's: both see the same memory. Learning
 read at every call. The first call of each shape is checked against torch itself.
 """
 import gc
+import operator
 import threading
 import types
 import warnings
@@ -40,6 +41,7 @@ __all__ = ["compile", "compile_step", "from_module", "supported_ops", "to_module
 
 
 _tracing = threading.RLock()  # torch traces one function at a time
+_requires_grad = operator.attrgetter("requires_grad")
 _PLAIN = (torch.dtype, torch.device, torch.Size, torch.Generator)
 MANY_ENTRIES, MOST_ENTRIES = 9, 64  # of one function: when to say so, and how many are kept
 
@@ -282,7 +284,7 @@ class Known:
 
     def __init__(self, entry, around, values, args, outcome, graded):
         self.graded, self.without = list(graded), [p.grad is None for p in graded]
-        self.parameters, self.differentiable = around.parameters, [p.requires_grad for p in around.parameters]
+        self.parameters, self.differentiable = around.parameters, list(map(_requires_grad, around.parameters))
         self.entry, self.modules, self.outcome, self.around, self.values = entry, around.modules, outcome, around, values
         modules = self.modules
         self.arguments = [(type(a), getattr(a, "shape", None), getattr(a, "dtype", None)) for a in args]
@@ -295,7 +297,9 @@ class Known:
         for a, (kind, shape, dtype) in zip(args, self.arguments):
             if kind is not torch.Tensor or type(a) is not kind or a.dtype is not dtype or a.shape != shape or a.requires_grad:
                 return False
-        if [p.requires_grad for p in self.parameters] != self.differentiable or [p.grad is None for p in self.graded] != self.without:
+        if list(map(_requires_grad, self.parameters)) != self.differentiable:
+            return False
+        if self.graded and [p.grad is None for p in self.graded] != self.without:
             return False
         return self.around.same(self.around.values(), self.values)
 

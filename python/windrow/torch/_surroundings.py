@@ -203,13 +203,14 @@ class Surroundings:
         found = [mapping.get(key) for mapping, key in self.bindings] + [_contents(c) for c in self.cells]
         for items in self.watched_lists:
             found += items if len(items) <= FEW_ITEMS else [items]
-        return found + [tuple(map(len, self.registers))]
+        found.append(sum(map(len, self.registers)))
+        return found
 
     def has_changed(self, values, before):
         """Whether other objects stand where some stood; numbers are part of the key and may differ."""
         if len(values) != len(before) or values[-1] != before[-1]:
             return True
-        return any(a is not b and not (isinstance(a, NUMBERS) and isinstance(b, NUMBERS)) for a, b in zip(values[:-1], before))
+        return any(a is not b and not (isinstance(a, NUMBERS) and isinstance(b, NUMBERS)) for a, b in zip(values, before))
 
     @staticmethod
     def numbers(values):
@@ -217,10 +218,10 @@ class Surroundings:
 
     @staticmethod
     def same(values, before):
-        if len(values) != len(before) or values[-1] != before[-1]:
+        if len(values) != len(before):
             return False
-        return all(map(operator.is_, values[:-1], before)) or all(
-            [a is b or (type(a) is type(b) and isinstance(a, NUMBERS) and a == b) for a, b in zip(values[:-1], before)])
+        return all(map(operator.is_, values, before)) or all(
+            [a is b or (type(a) is type(b) and isinstance(a, NUMBERS) and a == b) for a, b in zip(values, before)])
 
     # ---- before and after a trace
     def snapshot(self):

@@ -96,9 +96,21 @@ class Capture:
         if real is not None:
             self.kept[id(tensor)] = (tensor, real)
             self.grads[id(tensor)] = (tensor, real)
-        elif isinstance(tensor, torch.nn.Parameter):
-            self.absent[id(tensor)] = tensor
         return real
+
+    def find_grad(self, tensor):
+        """A gradient whose absence makes a difference."""
+        found = self.get_grad(tensor)
+        if found is None and id(tensor) not in self.grads and isinstance(tensor, torch.nn.Parameter):
+            self.absent[id(tensor)] = tensor
+        return found
+
+    def read_grad(self, tensor):
+        """tensor.grad, in the user's code or in torch's that works for it; not where torch makes a tensor's stand-in."""
+        frame = sys._getframe(1)
+        while frame.f_code.co_filename == __file__:
+            frame = frame.f_back
+        return self.get_grad(tensor) if "_subclasses" in frame.f_code.co_filename else self.find_grad(tensor)
 
     def set_grad(self, tensor, value):
         self.grads[id(tensor)] = (tensor, value)
@@ -110,7 +122,6 @@ class Capture:
             self.added_to.add(id(leaf))
         if id(leaf) not in self.grads:
             self.assumed_none[id(leaf)] = leaf
-            self.absent.pop(id(leaf), None)
         if before is None:
             self.set_grad(leaf, gradient)
         elif id(leaf) in self.kept and before is self.kept[id(leaf)][1]:
@@ -166,7 +177,7 @@ class Capture:
             with torch.enable_grad():
                 loss = closure()
         members = [(i, p) for i, group in enumerate(optimizer.param_groups) for p in group["params"]]
-        members = [(i, p, self.get_grad(p)) for i, p in members]
+        members = [(i, p, self.find_grad(p)) for i, p in members]
         members = [m for m in members if m[2] is not None]
         if not members:
             refuse(f"{type(optimizer).__name__}.step(): no parameter has a gradient; call backward() before")
@@ -300,7 +311,7 @@ def _patched(capture):
     function = torch.autograd.Function
     hook = "hooks of tensors vanish in a trace and are not supported; compute what the hook would"
     change(torch.Tensor, "backward", lambda t, *a, **k: capture.backward(t, *a, **k))
-    change(torch.Tensor, "grad", property(capture.get_grad, capture.set_grad))
+    change(torch.Tensor, "grad", property(capture.read_grad, capture.set_grad))
     change(torch.Tensor, "data", property(lambda t: t.detach(), _assign))
     change(torch.Tensor, "register_hook", _refuse_call(hook))
     change(torch.autograd, "grad", capture.autograd_grad)
