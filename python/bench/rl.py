@@ -1,7 +1,7 @@
 """Reinforcement learning before and after: returns, microseconds an update (the median), steps a second once updates have begun.
 
     rl.py run dqn windrow --seed 1 --append rl.jsonl      one run, one line of JSON
-    rl.py all --seeds 3 --append rl.jsonl                 all of them; takes about an hour
+    rl.py all --seeds 3 --append rl.jsonl                 all of them; about an hour, with --short half of it
     rl.py table rl.jsonl                                  the lines as a table
     rl.py updates sac td3                                 updates alone, PyTorch and Windrow in turn, the best of each
 
@@ -10,6 +10,7 @@ sb3_td3 with Stable-Baselines3 (torch), windrow.sb3 and SBX (jax). Needs torch a
 """
 import argparse
 import json
+import os
 import statistics
 import sys
 import time
@@ -22,6 +23,7 @@ PENDULUM = {"SAC": ({"learning_rate": 1e-3, "learning_starts": 500}, 5_000),
             "TD3": ({"learning_rate": 1e-3, "learning_starts": 500, "batch_size": 256, "policy_kwargs": {"net_arch": [256, 256]}}, 5_000)}
 PEERS = {"program": ("torch", "compile", "windrow"), "sb3": ("torch", "windrow", "jax")}
 PENDULUMS = ("sac", "td3", "sb3_sac", "sb3_td3")
+SHORT = {"dqn": 16_000, "ppo": 30_720, "sac": 3_000, "td3": 3_000, "sb3_dqn": 20_000, "sb3_ppo": 20_000, "sb3_sac": 3_000, "sb3_td3": 3_000}
 
 
 def run_program(name, peer, seed, steps):
@@ -37,7 +39,7 @@ def run_program(name, peer, seed, steps):
     compiler = {"torch": lambda f: f, "compile": torch.compile, "windrow": lambda f: wr.torch.compile(f)}[peer]
     spent = Spent()
     returns = program(compiler, seed, steps or usual, spent)
-    return returns, spent.microseconds(), each * spent.updates_per_second()
+    return returns, spent.microseconds(), each * spent.updates_per_second(), spent.share()
 
 
 def first_update(program, steps, compiler):
@@ -120,21 +122,23 @@ def run_sb3(name, peer, seed, steps):
     gradient_steps = {"DQN": 128, "PPO": 10 * 256 // 64}.get(algorithm, 1)
     calls = calls[2:]  # the first ones compile
     seconds = statistics.median(end - start for start, end, _ in calls[1:]) / gradient_steps
-    speed = (calls[-1][2] - calls[0][2]) / (calls[-1][1] - calls[0][1])
-    return [episode["r"] for episode in model.ep_info_buffer], seconds * 1e6, speed
+    span = calls[-1][1] - calls[0][1]
+    share = sum(end - start for start, end, _ in calls[1:]) / span
+    return [episode["r"] for episode in model.ep_info_buffer], seconds * 1e6, (calls[-1][2] - calls[0][2]) / span, share
 
 
-def run(name, peer, seed, steps):
+def run(name, peer, seed, steps, whole):
     sys.path.insert(0, __file__.rsplit("/", 1)[0])
-    returns, update, speed = (run_sb3 if name.startswith("sb3_") else run_program)(name, peer, seed, steps)
+    start = time.perf_counter()
+    returns, update, speed, share = (run_sb3 if name.startswith("sb3_") else run_program)(name, peer, seed, steps)
     last = returns[-5:] if name in PENDULUMS else returns[-20:]  # an episode of Pendulum has 200 steps
     return {"name": name, "peer": peer, "seed": seed, "return": sum(last) / len(last), "us": update, "steps_per_second": speed,
-            "whole": not steps}
+            "share": share, "seconds": time.perf_counter() - start, "whole": whole}
 
 
 def table(lines):
     """Returns of the whole runs; speeds of those with fewer steps, if there are any."""
-    rows = ["| | | return, each seed | us an update | | steps a second |", "|---|---|---|---|---|---|"]
+    rows = ["| | | return, each seed | us an update | | steps a second | of it updates | whole run |", "|---|---|---|---|---|---|---|---|"]
     for name in dict.fromkeys(line["name"] for line in lines):
         mine = [line for line in lines if line["name"] == name]
         eager = None
@@ -152,7 +156,8 @@ def table(lines):
             if len(whole) > 1:
                 returns += f" (mean {statistics.mean(whole):.0f})"
             ratio = f"{eager / us:.1f}x" if eager else ""
-            rows.append(f"| {name} | {label} | {returns} | {us:.0f} | {ratio} | {speed:.0f} |")
+            share, seconds = statistics.median(t["share"] for t in timed), min(t["seconds"] for t in found)
+            rows.append(f"| {name} | {label} | {returns} | {us:.0f} | {ratio} | {speed:.0f} | {share:.0%} | {seconds:.0f} s |")
     return "\n".join(rows)
 
 
@@ -166,11 +171,17 @@ def main():
     one.add_argument("peer", choices=("torch", "compile", "windrow", "jax"))
     one.add_argument("--seed", type=int, default=1)
     every.add_argument("--seeds", type=int, default=3)
+    every.add_argument("--only", nargs="+", choices=SHORT, default=list(SHORT), metavar="NAME")
     for command in (one, every):
         command.add_argument("--steps", type=int, default=0, help="fewer than usual: for the speed alone")
+        command.add_argument("--short", action="store_true", help="whole runs, but of fewer steps: " + str(SHORT))
+        command.add_argument("--cores", type=int, default=0, help="that every peer may use; threads that wait for one another on a "
+                             "machine that others use too say nothing of the programs")
         command.add_argument("--append", help="a file for the lines")
     shown.add_argument("file")
     options = parser.parse_args()
+    if getattr(options, "cores", 0):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:options.cores])
     if options.command == "table":
         with open(options.file) as file:
             print(table([json.loads(line) for line in file]))
@@ -180,15 +191,19 @@ def main():
         updates(options.names, options.seconds)
         return
     if options.command == "run":
-        record(run(options.name, options.peer, options.seed, options.steps), options.append)
+        steps = options.steps or (SHORT[options.name] if options.short else 0)
+        record(run(options.name, options.peer, options.seed, steps, not options.steps), options.append)
         return
     import subprocess
 
-    for name in ("dqn", "ppo", "sac", "td3", "sb3_dqn", "sb3_ppo", "sb3_sac", "sb3_td3"):
-        for peer in PEERS["sb3" if name.startswith("sb3_") else "program"]:
-            for seed in range(1, options.seeds + 1):  # in a process of its own: compilers and threads stay apart
+    for seed in range(1, options.seeds + 1):  # peers one after the other, so that all of them meet the same neighbours
+        for name in options.only:
+            for peer in PEERS["sb3" if name.startswith("sb3_") else "program"]:
+                if peer == "compile" and (seed > 1 or name in PENDULUMS):  # it compiles for a minute; its returns are PyTorch's
+                    continue
                 command = [sys.executable, __file__, "run", name, peer, "--seed", str(seed), "--steps", str(options.steps)]
-                subprocess.run(command + (["--append", options.append] if options.append else []), check=False)
+                command += ["--short"] * options.short + (["--append", options.append] if options.append else [])
+                subprocess.run(command, check=False)  # in a process of its own: compilers and threads stay apart
 
 
 def record(line, path):

@@ -36,6 +36,10 @@ class Spent:
         """With all that lies between them."""
         return (self.count - self.FIRST) / (self.ends[-1] - self.ends[self.FIRST - 1])
 
+    def share(self):
+        """Of the time since then, what updates took."""
+        return sum(self.seconds[self.FIRST:]) / (self.ends[-1] - self.ends[self.FIRST - 1])
+
 
 class Replay:
     def __init__(self, size, observation, action, kind):

@@ -17,28 +17,32 @@ Parameters, buffers and moments stay torch's: both see the same memory. Learning
 read at every call. The first call of each shape is checked against torch itself.
 """
 import gc
+import operator
 import threading
+import types
 import warnings
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
 import windrow as wr
 from windrow import Error
 
 from ._check import check_against_eager, snapshot
+from ._forms import is_taken_apart, put_together, taken_apart
 from ._interpret import Interpreter
 from ._memory import Memory, Slots
 from ._modules import from_module, to_module
 from ._ops import TABLE
-from ._surroundings import MISSING, Surroundings, put, refuse_counters
-from ._trace import trace
+from ._surroundings import MISSING, NUMBERS, Surroundings, put, refuse_counters
+from ._trace import is_tracing, trace
 from ._views import SEVERAL, VIEWS
 
 __all__ = ["compile", "compile_step", "from_module", "supported_ops", "to_module"]
 
 
 _tracing = threading.RLock()  # torch traces one function at a time
+_requires_grad = operator.attrgetter("requires_grad")
+_PLAIN = (torch.dtype, torch.device, torch.Size, torch.Generator)
 MANY_ENTRIES, MOST_ENTRIES = 9, 64  # of one function: when to say so, and how many are kept
 
 
@@ -88,7 +92,8 @@ class Entry:
         self.owner, self.static = owner, static
         self.again = False  # whether the next call is checked as well
         self.slots, self.memories, self.watched, self.pointers, self.expected = Slots(), [], {}, [], []
-        self.assumed_none, self.kept = [], []
+        self.assumed_none, self.absent, self.cleared = [], [], []
+        self.kept = []  # (parameter, its gradient's memory, whether none is as good as 0)
         self.shapes = {}  # and types that have a plan -> Outcome
         self.places = [(held, name, t) for m in owner.modules for held in (m._parameters, m._buffers)
                        for name, t in held.items()]
@@ -115,15 +120,17 @@ class Entry:
                 self.expected.append(tensor.data_ptr())
 
     def capture(self, args):
-        fn, position, form = self.owner.fn, [i for i, a in enumerate(args) if isinstance(a, torch.Tensor)], None
+        fn, position, form, plain = self.owner.fn, [i for i, a in enumerate(args) if isinstance(a, torch.Tensor)], None, []
 
-        def on_tensors(*tensors):
-            nonlocal form
+        def on_tensors(capture, *tensors):
+            nonlocal form, plain
             full = list(args)
             for i, t in zip(position, tensors):
                 full[i] = t
-            leaves, form = tree_flatten(fn(*full))
-            return leaves
+            leaves, form = taken_apart(fn(*full))
+            capture.leave()
+            plain = [MISSING if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+            return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
         tensors = [args[i] for i in position]
         capture, left_behind = self.traced(on_tensors, tensors)
@@ -133,7 +140,7 @@ class Entry:
                 p.grad = torch.zeros_like(p, memory_format=torch.contiguous_format).detach()
             capture, left_behind = self.traced(on_tensors, tensors)
         self.refuse_memories(capture, left_behind, on_tensors, tensors)
-        capture.outcome = Outcome(capture.graph_module, form)
+        capture.outcome = Outcome(capture.graph_module, form, plain)
         return capture
 
     def refuse_memories(self, capture, left_behind, fn, tensors):
@@ -202,9 +209,43 @@ class Entry:
         self.shadowed = [m for m in self.memories if m.shadows]
         self.assumed_none += [t for t in capture.assumed_none.values()
                               if isinstance(t, torch.nn.Parameter) and not any(t is known for known in self.assumed_none)]
-        self.kept += [(p, g) for p, g in capture.kept.values() if memory.key(g) in memory.tensors]
+        self.note_gradients(capture, memory)
         self.pending = (snapshot(memory), interpreter.randoms, capture)
         return results
+
+    def note_gradients(self, capture, memory):
+        known = {id(p) for p, _, _ in self.kept}
+        kept = [(p, g, key in capture.added_to) for key, (p, g) in capture.kept.items() if memory.key(g) in memory.tensors]
+        self.kept += [k for k in kept if id(k[0]) not in known]
+        self.absent += [p for key, p in capture.absent.items() if not any(p is known for known in self.absent)]
+        self.cleared += [p for p, _ in capture.cleared() if not any(p is known for known in self.cleared)]
+        watched = self.owner.graded
+        watched += [p for p in [*self.absent, *[p for p, _, adds in self.kept if not adds]] if not any(p is w for w in watched)]
+
+    def bring_gradients(self):
+        """Gradients that the plan has, where torch has put others; whether they are such as it was compiled for."""
+        for p, g, adds in self.kept:
+            own = p.grad
+            if own is g:
+                continue
+            if own is None:
+                if not adds:
+                    return False
+                g.zero_()
+            elif own.shape != g.shape or own.dtype != g.dtype:
+                return False
+            else:
+                g.copy_(own)
+            p.grad = g
+        for p in self.assumed_none:
+            if p.grad is not None:
+                return False
+        return True
+
+
+def is_object(what):
+    """Whether an argument is one whose attributes a function reads: a module, an optimizer, settings, another function."""
+    return hasattr(what, "__dict__") and not isinstance(what, (torch.Tensor, type, *_PLAIN)) and not is_taken_apart(what)
 
 
 def _constants(graph_module):
@@ -216,16 +257,16 @@ def _constants(graph_module):
 class Outcome:
     """What a function returned: its form, and for each leaf the number of a result, or a value that is no tensor."""
 
-    def __init__(self, graph_module, form):
-        (leaves,) = [node.args[0] for node in graph_module.graph.nodes if node.op == "output"]
+    def __init__(self, graph_module, form, plain):
+        (nodes,) = [node.args[0] for node in graph_module.graph.nodes if node.op == "output"]
         self.form, self.leaves, self.dtypes = form, [], []
-        for leaf in leaves:
-            if isinstance(leaf, torch.fx.Node):
-                meta = leaf.meta.get("val")
-                self.leaves.append((len(self.dtypes), None))
-                self.dtypes.append(meta.dtype if isinstance(meta, torch.Tensor) else None)
-            else:
-                self.leaves.append((None, leaf))
+        for value in plain:
+            if value is not MISSING:
+                self.leaves.append((None, value))
+                continue
+            meta = nodes[len(self.dtypes)].meta.get("val")
+            self.leaves.append((len(self.dtypes), None))
+            self.dtypes.append(meta.dtype if isinstance(meta, torch.Tensor) else None)
         self.single = form.is_leaf() and bool(self.dtypes)
 
     def of(self, arrays):
@@ -235,13 +276,15 @@ class Outcome:
             found.append(tensor if dtype is None or tensor.dtype == dtype else tensor.to(dtype))
         if self.single:
             return found[0]
-        return tree_unflatten([value if number is None else found[number] for number, value in self.leaves], self.form)
+        return put_together([value if number is None else found[number] for number, value in self.leaves], self.form)
 
 
 class Known:
     """The arguments of the last call, and what is known of such: most calls are like the one before."""
 
-    def __init__(self, entry, around, values, args, outcome):
+    def __init__(self, entry, around, values, args, outcome, graded):
+        self.graded, self.without = list(graded), [p.grad is None for p in graded]
+        self.parameters, self.differentiable = around.parameters, list(map(_requires_grad, around.parameters))
         self.entry, self.modules, self.outcome, self.around, self.values = entry, around.modules, outcome, around, values
         modules = self.modules
         self.arguments = [(type(a), getattr(a, "shape", None), getattr(a, "dtype", None)) for a in args]
@@ -254,6 +297,10 @@ class Known:
         for a, (kind, shape, dtype) in zip(args, self.arguments):
             if kind is not torch.Tensor or type(a) is not kind or a.dtype is not dtype or a.shape != shape or a.requires_grad:
                 return False
+        if list(map(_requires_grad, self.parameters)) != self.differentiable:
+            return False
+        if self.graded and [p.grad is None for p in self.graded] != self.without:
+            return False
         return self.around.same(self.around.values(), self.values)
 
 
@@ -265,25 +312,28 @@ class Compiled:
         self.around = around  # looked for at the first call: names may be defined later than the function
         self.replaced = 0  # how often an object behind a name was another one
         self.entries = {}
-        self.nested = {}  # for arguments in containers or by keyword: the same function of their leaves
+        self.graded = []  # parameters of which it matters whether they have a gradient
+        self.nested = {}  # for arguments in containers, by keyword, and objects: the same function of their leaves
         self.args = self.captured = self.last = self.known = None
         self.__name__ = options["name"]
         self.__doc__ = fn.__doc__
         self.__wrapped__ = fn
 
     def __call__(self, *args, **keywords):
+        if is_tracing():
+            return self.fn(*args, **keywords)
         known = self.known
         if known is not None and not keywords and known.fits(args) and known.entry.is_current() and not known.entry.kept:
-            self.last = known.entry
-            self.refuse_gradients(known.entry)
-            return self.run(known.entry, args, known.outcome)
+            if known.entry.bring_gradients():
+                self.last = known.entry
+                return self.run(known.entry, args, known.outcome)
         return self.call(args, keywords)
 
     def call(self, args, keywords):
         """Any call; the one above is for arguments that are as they were the last time."""
         static = tuple([None if isinstance(a, torch.Tensor) else a for a in args])
         values = self.look_round()
-        if keywords or any([isinstance(a, (list, tuple, dict)) for a in static]):
+        if keywords or any([not isinstance(a, NUMBERS) and (is_object(a) or is_taken_apart(a)) for a in static]):
             return self.on_leaves(args, keywords)
         key = self.key(static, values)
         try:
@@ -293,14 +343,8 @@ class Compiled:
             raise
         if entry is None or not entry.is_current():
             entry = self.entry(key, static)
-        for p, g in entry.kept:
-            if p.grad is None:
-                g.zero_()
-                p.grad = g
-            elif p.grad is not g:
-                entry = self.entry(key, static)
-                break
-        self.refuse_gradients(entry)
+        if not entry.bring_gradients():
+            entry = self.entry(key, static)
         tensors = [a.detach() if a.requires_grad else a for a in args if isinstance(a, torch.Tensor)]
         shape = tuple([(t.shape, t.dtype) for t in tensors])
         self.last = entry
@@ -312,11 +356,13 @@ class Compiled:
                     return self.first(entry, shape, args, tensors)
         if entry.again:
             return self.run_checked(entry, args, tensors, outcome)
-        self.known = Known(entry, self.around, values, args, outcome) if all(a is None for a in static) else None
+        self.known = Known(entry, self.around, values, args, outcome, self.graded) if all(a is None for a in static) else None
         return self.run(entry, tensors, outcome)
 
     def key(self, static, values):
-        return (static, torch.is_grad_enabled(), self.around.numbers(values), *[m.training for m in self.modules])
+        around = self.around
+        return (static, torch.is_grad_enabled(), around.numbers(values), tuple([m.training for m in around.modules]),
+                tuple([p.requires_grad for p in around.parameters]), tuple([p.grad is None for p in self.graded]))
 
     @property
     def modules(self):
@@ -341,23 +387,25 @@ class Compiled:
             return around.held
         return values
 
-    def refuse_gradients(self, entry):
-        for p in entry.assumed_none:
-            if p.grad is not None:
-                raise Error(f"{self.__name__}: a parameter has a gradient from before; the function was compiled for none. Call "
-                            "optimizer.zero_grad() first, inside or outside")
-
     def on_leaves(self, args, keywords):
-        """The call as one of a function of the leaves of its containers."""
-        leaves, form = tree_flatten((args, keywords))
-        if form not in self.nested:
+        """The call as one of a function of the leaves of its containers. Objects among them (modules, optimizers, settings) are not its
+        arguments: they are looked at as those behind names are."""
+        leaves, form = taken_apart((args, keywords))
+        objects = {i: leaf for i, leaf in enumerate(leaves) if not isinstance(leaf, NUMBERS) and is_object(leaf)}
+        key, count = (form, tuple([(i, id(o)) for i, o in objects.items()])), len(leaves)
+        if key not in self.nested:
             def fn(*flat, _fn=self.fn):
-                positional, named = tree_unflatten(list(flat), form)
+                rest = iter(flat)
+                positional, named = put_together([objects[i] if i in objects else next(rest) for i in range(count)], form)
                 return _fn(*positional, **named)
 
-            self.nested[form] = Compiled(fn, self.given, self.check, self.options, self.around)
-        inner = self.nested[form]
-        result = inner(*leaves)
+            if len(self.nested) >= MOST_ENTRIES:
+                del self.nested[next(iter(self.nested))]
+            fn.uses = (self.fn, *objects.values())
+            given = self.given if self.given is None else [*self.given, *objects.values()]
+            self.nested[key] = Compiled(fn, given, self.check, self.options, None if objects else self.around)
+        inner = self.nested[key]
+        result = inner(*[leaf for i, leaf in enumerate(leaves) if i not in objects])
         self.last = inner.last
         return result
 
@@ -394,8 +442,13 @@ class Compiled:
         if entry.pending is not None:  # int32 and int64 share a plan
             (before, randoms, capture), entry.pending = entry.pending, None
             if self.check and not randoms:
+                lists = self.around.copies()
                 check_against_eager(self, args, result, before, entry)
+                self.around.forget_changed(lists)
                 entry.again = not entry.shapes  # what Python keeps from call to call shows in a second one
+        if not entry.shapes and isinstance(self.fn, torch.nn.Module) and self.fn.training and torch.is_grad_enabled():
+            warnings.warn(f"{self.__name__}: what a compiled module gives has no gradients to go back through. To train, compile the whole update: "
+                          "windrow.torch.compile_step(model, loss_fn, optimizer); to use it, model.eval() or torch.no_grad()", stacklevel=4)
         if not entry.shapes:  # what is watched may have become less
             self.entries = {k: e for k, e in self.entries.items() if e is not entry} | {self.key(entry.static, self.around.values()): entry}
         entry.shapes[shape] = outcome
@@ -415,7 +468,35 @@ class Compiled:
         arrays = entry.step(*tensors, *[slot.numbers for slot in entry.slots.all])
         for memory in entry.shadowed:
             memory.store_shadows()
+        for p in entry.cleared:
+            p.grad = None
         return outcome.of(arrays)
+
+    def __get__(self, owner, cls=None):
+        """As a method: a function of its own for each object, which is found in it."""
+        if owner is None:
+            return self
+        name = f"_compiled_{self.__name__}"
+        found = getattr(owner, "__dict__", {}).get(name)
+        if not isinstance(found, Compiled) or found.fn.__self__ is not owner:
+            if not hasattr(owner, "__dict__"):
+                raise Error(f"{self.__name__}: a {type(owner).__name__} has no __dict__ to keep its plans in; compile the bound method")
+            found = vars(owner)[name] = Compiled(types.MethodType(self.fn, owner), self.given, self.check, self.options)
+        return found
+
+    def __getattr__(self, name):
+        """A compiled module has the attributes of the module itself: parameters(), eval(), state_dict()."""
+        fn = self.__dict__.get("fn")
+        if isinstance(fn, torch.nn.Module) and not name.startswith("__"):
+            return getattr(fn, name)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __reduce__(self):
+        """Copied and pickled without its plans; as a method it is the one of the copy."""
+        owner, name = getattr(self.fn, "__self__", None), getattr(self.fn, "__name__", "")
+        if owner is not None and isinstance(getattr(type(owner), name, None), Compiled):
+            return getattr, (owner, name)
+        return Compiled, (self.fn, self.given, self.check, self.options)
 
     @property
     def plans(self):

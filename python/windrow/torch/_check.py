@@ -3,7 +3,8 @@ import torch
 
 from windrow import Error
 
-from ._trace import assigned_in_place
+from ._forms import tensors_in
+from ._trace import as_torch_has_it, assigned_in_place
 
 
 def snapshot(memory):
@@ -14,16 +15,6 @@ def _restore(values):
     with torch.no_grad():
         for tensor, value in values:
             tensor.detach().copy_(value)
-
-
-def _tensors(what):
-    if isinstance(what, torch.Tensor):
-        return [what.detach()]
-    if isinstance(what, dict):
-        return [t for v in what.values() for t in _tensors(v)]
-    if isinstance(what, (list, tuple)):
-        return [t for v in what for t in _tensors(v)]
-    return []
 
 
 def _names(compiled):
@@ -83,25 +74,29 @@ def _difference(ours, theirs, skip=None, noise=0.0):
 def check_against_eager(compiled, args, result, before, entry):
     """Raises if torch, from the same start, comes to something else. What the plan left is left."""
     ours = [(tensor, tensor.detach().clone()) for tensor, _ in before]
-    gradients = [(p, p.grad) for m in compiled.modules for p in m.parameters()]
+    gradients = [(p, p.grad) for m in compiled.modules for p in m.parameters()] + [(p, p.grad) for p, _, _ in entry.kept]
     _restore(before)
+    for p, g, _ in entry.kept:
+        p.grad = g
+    owners = {g.data_ptr(): p for p, g, _ in entry.kept}
     # torch's SGD treats a velocity that is not there yet in its own way, and counts no steps
     velocities = [(slot.state[p], slot.state[p].pop(name)) for slot in entry.slots.all for p, name in slot.fresh
                   if name == "momentum_buffer" and type(slot.optimizer).__name__ == "SGD"]
     apart = {t.data_ptr() for _, t in velocities} | {s.counts.data_ptr() for s in entry.slots.all if type(s.optimizer).__name__ == "SGD"}
     try:
-        with assigned_in_place():
+        with assigned_in_place(), as_torch_has_it():
             expected = compiled.fn(*args)
         names, unclear, noise, wrong = _names(compiled), _unclear(entry), _noise(entry), []
-        for i, (a, b) in enumerate(zip(_tensors(result), _tensors(expected))):
+        for i, (a, b) in enumerate(zip(tensors_in(result), tensors_in(expected))):
             problem = _difference(a, b)
             if problem:
                 wrong.append(f"result {i} {problem}")
         for tensor, value in ours:
-            if tensor.data_ptr() in apart:
-                continue
             at = tensor.data_ptr()
-            problem = _difference(value, tensor.detach(), unclear.get(at), noise.get(at, 0.0))
+            theirs = owners[at].grad if at in owners else tensor  # torch makes a gradient anew, or leaves none
+            if at in apart or theirs is None:
+                continue
+            problem = _difference(value, theirs.detach(), unclear.get(at), noise.get(at, 0.0))
             if problem:
                 name = names.get(tensor.data_ptr(), f"a tensor of shape {tuple(tensor.shape)}")
                 wrong.append(f"{name} {problem}")

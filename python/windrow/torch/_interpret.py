@@ -395,6 +395,19 @@ class Interpreter:
 
         return Value(Cell(wr.custom_gradient(self.argument(output), inputs, rule)))
 
+    def counted(self, slot):
+        """Counts one step more: {place of a parameter: its count}."""
+        cell = self.cell_of(slot.counts, "step")
+        stepped = set(slot.places)
+        everywhere = len(stepped) == len(slot.counts)
+        more = 1 if everywhere else constant(torch.tensor([float(i in stepped) for i in range(len(slot.counts))]))
+        cell.tensor, cell.written = cell.tensor + more, True
+        counts = {}
+        for places in slot.classes:
+            count = wr.cast(wr.reshape(wr.slice(cell.tensor, 0, places[0], places[0] + 1), ()), "f64")
+            counts |= dict.fromkeys(places, count)
+        return counts
+
     def step(self, node):
         which = node.args[0]
         optimizer, members = self.capture.steps[which]
@@ -409,10 +422,9 @@ class Interpreter:
         for i, group in enumerate(groups):
             options.append({n: wr.reshape(wr.slice(wr.slice(numbers, 0, i, i + 1), 1, k, k + 1), ())
                             for k, n in enumerate(rule.numbers)})
-        counts = self.cell_of(slot.counts, "step")
-        counts.tensor, counts.written = counts.tensor + 1, True
-        t = wr.cast(wr.reshape(wr.slice(counts.tensor, 0, 0, 1), ()), "f64")
+        counts = self.counted(slot)
         for (group, parameter), value, gradient in zip(members, values, gradients):
+            t = counts[slot.shared.places[id(parameter)]]
             flags = _optim.flags_of(optimizer, groups[group])
             cells = {m: self.cell_of(slot.memory(parameter, m), m) for m in rule.memories(flags)}
             memory = {m: c.tensor for m, c in cells.items()}

@@ -1,4 +1,6 @@
 """torch's memory as Windrow's states: parameters, buffers and optimizers' moments are used where they stand."""
+import weakref
+
 import torch
 
 import windrow as wr
@@ -74,6 +76,39 @@ class Memory:
                 tensor.detach().copy_(value)
 
 
+class Counts:
+    """How many steps each parameter of an optimizer has taken, in one piece of memory for all plans that step it; optimizer.state shows torch
+    its parts. SGD has no counts: there they say whether a parameter has a velocity."""
+
+    of_optimizers = weakref.WeakKeyDictionary()
+
+    def __init__(self, optimizer):
+        self.parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        self.places = {id(p): i for i, p in enumerate(self.parameters)}
+        self.memory = torch.zeros(len(self.parameters))
+        self.parts = list(self.memory.unbind())
+        self.stepped_by, self.version = None, 0  # the token of the slot that ran last, and torch's count of its own writes
+
+    @classmethod
+    def of(cls, optimizer):
+        found = cls.of_optimizers.get(optimizer)
+        if found is None or any(id(p) not in found.places for group in optimizer.param_groups for p in group["params"]):
+            found = cls.of_optimizers[optimizer] = cls(optimizer)
+        return found
+
+    def adopt(self, optimizer, members):
+        """Brings torch's own counts in, where they stand elsewhere; gives the places of the members."""
+        counted = type(optimizer).__name__ != "SGD"
+        for p in members:
+            part = self.parts[self.places[id(p)]]
+            if not counted:
+                part.fill_(float(optimizer.state.get(p, {}).get("momentum_buffer") is not None))
+            elif optimizer.state[p].get("step") is not part:
+                part.fill_(float(optimizer.state[p].get("step", 0.0)))
+                optimizer.state[p]["step"] = part
+        return [self.places[id(p)] for p in members]
+
+
 class Slot:
     """One optimizer: its numbers as an argument of the plan, its moments in optimizer.state as torch has them. `parameters` are those that
     the function gives a gradient; torch leaves the others alone."""
@@ -90,24 +125,48 @@ class Slot:
         self.flags = self.current_flags()
         self.seen = []  # the groups' values when the numbers were read last
         self.has_tensors = False  # among them: a rate that may change in its place
+        self.members = [len(group["params"]) for group in optimizer.param_groups]
         self.fresh = []  # memories that torch had not made yet
-        self.counts = self.adopt_counts()
+        self.token = object()
+        self.remembered = {}  # (id of a parameter, name) -> (parameter, name, tensor in optimizer.state)
+        self.shared = Counts.of(optimizer)
+        self.counts = self.shared.memory
+        self.places = self.shared.adopt(optimizer, members)
+        self.classes = self.equal_counts()
+        self.length = len(self.state)
         self.read_numbers()
 
     def current_flags(self):
         return [tuple(_optim.flags_of(self.optimizer, g).items()) for g in self.optimizer.param_groups]
 
-    def adopt_counts(self):
-        found = {float(self.state[p]["step"]) for p in self.parameters if "step" in self.state.get(p, {})}
-        if len(found) > 1:
-            raise Error(f"optimizer {type(self.optimizer).__name__}: its parameters have different step counts "
-                        f"({', '.join(f'{c:g}' for c in sorted(found))}); that is not supported")
-        began = any(self.state.get(p, {}).get("momentum_buffer") is not None for p in self.parameters)
-        counts = torch.full((len(self.parameters),), found.pop() if found else float(began))
-        if type(self.optimizer).__name__ != "SGD":
-            for i, p in enumerate(self.parameters):
-                self.state[p]["step"] = counts[i]
-        return counts
+    def equal_counts(self):
+        """Places of parameters that have taken as many steps, which the plan counts as one: {count: [place]}."""
+        found = {}
+        for place in self.places:
+            found.setdefault(float(self.counts[place]), []).append(place)
+        return list(found.values())
+
+    def count_apart(self):
+        """Where other steps of the same optimizer lie between."""
+        self.classes = [[place] for place in self.places]
+
+    def counts_are_ours(self):
+        """Whether those that the plan takes to be equal are: other plans and torch itself may have stepped some of them."""
+        shared = self.shared
+        if shared.stepped_by is self.token and shared.version == self.counts._version and len(self.state) == self.length:
+            return True
+        if Counts.of_optimizers.get(self.optimizer) is not shared:
+            return False
+        if type(self.optimizer).__name__ != "SGD" and any(
+                self.state.get(p, {}).get("step") is not shared.parts[i] for p, i in zip(self.parameters, self.places)):
+            return False
+        if any(self.state.get(p, {}).get(name) is not tensor for p, name, tensor in self.remembered.values()):
+            return False
+        counts = self.counts.tolist()
+        if any(counts[i] != counts[places[0]] for places in self.classes for i in places):
+            return False
+        shared.stepped_by, shared.version, self.length = self.token, self.counts._version, len(self.state)
+        return True
 
     def memory(self, p, name):
         existing = self.state[p].get(name)
@@ -115,6 +174,7 @@ class Slot:
             existing = _optim.fresh(name, p, self.groups[id(p)])
             self.state[p][name] = existing
             self.fresh.append((p, name))
+        self.remembered[id(p), name] = p, name, existing
         return existing
 
     def read_numbers(self):
@@ -130,6 +190,8 @@ class Slot:
         groups = optimizer.param_groups
         if optimizer.state is not self.state or len(groups) != len(self.numbers):
             return False
+        if not self.counts_are_ours():
+            return False
         values = [tuple(group.values()) for group in groups]
         try:
             same = values == self.seen
@@ -137,7 +199,7 @@ class Slot:
             same = False
         if same and not self.has_tensors:
             return True
-        if self.flags != self.current_flags():
+        if self.flags != self.current_flags() or self.members != [len(group["params"]) for group in groups]:
             return False
         self.read_numbers()
         self.seen = values
@@ -151,11 +213,11 @@ class Slots:
 
     def of(self, optimizer, members):
         """Its slot; `members` are the parameters that have a gradient when it takes its step."""
-        for slot in self.all:
-            if slot.optimizer is optimizer:
-                if {id(p) for p in members} != {id(p) for p in slot.parameters}:
-                    raise Error(f"optimizer {type(optimizer).__name__}: has gradients of {len(members)} parameters in one step and of "
-                                f"{len(slot.parameters)}, or of others, in another; that is not supported: one optimizer for each set")
+        others = [slot for slot in self.all if slot.optimizer is optimizer]
+        for slot in others:
+            if {id(p) for p in members} == {id(p) for p in slot.parameters}:
                 return slot
         self.all.append(Slot(optimizer, len(self.all), members))
+        for slot in [*others, self.all[-1]] if others else []:
+            slot.count_apart()
         return self.all[-1]

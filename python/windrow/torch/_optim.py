@@ -147,6 +147,9 @@ RULES["AdamW"] = RULES["Adam"]
 
 def rule_of(optimizer):
     name = type(optimizer).__name__
+    if name == "LBFGS":
+        raise Error("optimizer LBFGS is not supported inside: it looks at values. Compile the closure (zero_grad(), the loss, backward()) and give that to "
+                    "step() outside")
     if name not in RULES or not type(optimizer).__module__.startswith("torch.optim"):
         raise Error(f"optimizer {name} is not supported; there are {', '.join(RULES)}. Another rule can be written out in the function, on p.grad "
                     "under torch.no_grad()")

@@ -6,12 +6,14 @@ import functools
 import operator
 import types
 
+import numpy
 import torch
 
 from windrow import Error
 
-NUMBERS = (int, float, bool, str, type(None))
+NUMBERS = (int, float, bool, str, type(None), numpy.generic)
 MOST_ITEMS = 1000  # of a container that is looked through: longer ones are memories of experience and the like
+FEW_ITEMS = 64  # of a list whose items are watched one by one
 _SKIPPED = (type, types.ModuleType, types.BuiltinFunctionType, torch.Tensor, torch.optim.Optimizer, torch.dtype, torch.device, *NUMBERS)
 
 
@@ -40,10 +42,11 @@ def _is_torchs(cls):
 
 class Surroundings:
     def __init__(self, fn, given=None, depth=2):
-        self.modules = []
+        self.modules, self.parameters = [], []
         self.bindings, self.cells = [], []  # (mapping, key) and cells of closures whose values are watched
         self.labels = []  # what to call them
         self.objects, self.lists = [], []  # those with attributes of their own, and dicts; lists
+        self.watched_lists, self.registers = [], []  # lists behind names; what modules have registered, where names may be added
         self._functions, self._attributes, self._seen = [], set(), {}
         if given is None:
             self._visit(fn, depth)
@@ -55,6 +58,8 @@ class Surroundings:
             self._bind_names(function)
         for what in self.objects:
             self._bind_attributes(what)
+        for m in self.modules:
+            self._bind_children(m)
         self.held = self.values()
         self._seen = None  # it would keep alive what is replaced
 
@@ -63,9 +68,19 @@ class Surroundings:
         stack = [(what, left)]
         while stack:
             what, left = stack.pop()
-            if id(what) in self._seen or isinstance(what, _SKIPPED):
+            if id(what) in self._seen:
+                continue
+            if isinstance(what, torch.optim.Optimizer):
+                stack += [(p, left) for group in what.param_groups for p in group["params"]]
+            if isinstance(what, torch.Tensor) and what.is_leaf:
+                self._seen[id(what)] = what
+                self.parameters.append(what)
+            if isinstance(what, _SKIPPED):
                 continue
             self._seen[id(what)] = what
+            if type(what).__module__.split(".")[0] == "windrow":  # another compiled function
+                stack.append((getattr(what, "__wrapped__", None), left))
+                continue
             if isinstance(what, (list, tuple, set, dict)) and len(what) > MOST_ITEMS:
                 continue
             if isinstance(what, torch.nn.Module):
@@ -94,10 +109,12 @@ class Surroundings:
                 self._seen[id(m)] = m
                 self.modules.append(m)
                 self.objects.append(m)
+                for p in m._parameters.values():
+                    self._visit(p, left)
                 if not _is_torchs(type(m)):
                     self._visit(type(m).forward, left)
-                    for value in vars(m).values():
-                        if isinstance(value, (types.FunctionType, types.MethodType)):
+                    for name, value in vars(m).items():
+                        if not name.startswith("_") or isinstance(value, (types.FunctionType, types.MethodType)):
                             self._visit(value, left)
 
     def _visit_function(self, function):
@@ -121,6 +138,7 @@ class Surroundings:
                     continue
                 for name, value in vars(cls).items():
                     value = value.fget if isinstance(value, property) else value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+                    value = getattr(value, "__wrapped__", value) if type(value).__module__.split(".")[0] == "windrow" else value
                     if name in self._attributes and isinstance(value, types.FunctionType):
                         self._visit(value, depth)
         return len(self._functions) > before
@@ -129,6 +147,17 @@ class Surroundings:
     def _bind(self, mapping, key, label):
         self.bindings.append((mapping, key))
         self.labels.append(label)
+        self._watch_items(mapping.get(key))
+
+    def _watch_items(self, value):
+        if type(value) is list and len(value) <= FEW_ITEMS and not any(value is known for known in self.watched_lists):
+            self.watched_lists.append(value)
+
+    def _bind_children(self, module):
+        """Layers that are replaced or added, and parameters that are registered later."""
+        for name in module._modules:
+            self._bind(module._modules, name, f"{type(module).__name__}.{name}")
+        self.registers += [held for held in (module._modules, module._parameters, module._buffers) if held or not _is_torchs(type(module))]
 
     def _bind_names(self, function):
         names, _ = _reads(function.__code__)
@@ -139,6 +168,7 @@ class Surroundings:
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
             if _is_watched(_contents(cell)) and not any(cell is c for c in self.cells):
                 self.cells.append(cell)
+                self._watch_items(_contents(cell))
 
     def _bind_attributes(self, what):
         mapping, name = (what, "") if isinstance(what, dict) else (vars(what), type(what).__name__ + ".")
@@ -159,21 +189,39 @@ class Surroundings:
             self.held = [self.held[i] for i in kept] + self.held[count:]
             self.bindings, self.labels = [self.bindings[i] for i in kept], [self.labels[i] for i in kept]
 
+    def copies(self):
+        return [list(items) for items in self.watched_lists]
+
+    def forget_changed(self, copies):
+        """Lists that the function itself adds to are not watched."""
+        kept = [items for items, before in zip(self.watched_lists, copies) if len(items) == len(before) and all(map(operator.is_, items, before))]
+        if len(kept) < len(self.watched_lists):
+            self.watched_lists = kept
+            self.held = self.values()
+
     def values(self):
-        return [mapping.get(key) for mapping, key in self.bindings] + [_contents(c) for c in self.cells]
+        found = [mapping.get(key) for mapping, key in self.bindings] + [_contents(c) for c in self.cells]
+        for items in self.watched_lists:
+            found += items if len(items) <= FEW_ITEMS else [items]
+        found.append(sum(map(len, self.registers)))
+        return found
 
     def has_changed(self, values, before):
         """Whether other objects stand where some stood; numbers are part of the key and may differ."""
+        if len(values) != len(before) or values[-1] != before[-1]:
+            return True
         return any(a is not b and not (isinstance(a, NUMBERS) and isinstance(b, NUMBERS)) for a, b in zip(values, before))
 
     @staticmethod
     def numbers(values):
-        return tuple([v for v in values if type(v) in NUMBERS])
+        return tuple([v for v in values if isinstance(v, NUMBERS)])
 
     @staticmethod
     def same(values, before):
+        if len(values) != len(before):
+            return False
         return all(map(operator.is_, values, before)) or all(
-            [a is b or (type(a) is type(b) and type(a) in NUMBERS and a == b) for a, b in zip(values, before)])
+            [a is b or (type(a) is type(b) and isinstance(a, NUMBERS) and a == b) for a, b in zip(values, before)])
 
     # ---- before and after a trace
     def snapshot(self):
@@ -255,8 +303,7 @@ def _name_of(cell, functions):
 
 
 def _is_watched(value):
-    return type(value) in NUMBERS or isinstance(value, (torch.nn.Module, torch.Tensor, torch.optim.Optimizer)) or (
-        hasattr(value, "__dict__") and not isinstance(value, (type, types.ModuleType, types.FunctionType)))
+    return not isinstance(value, (type, types.ModuleType))
 
 
 def _holds_traced(container):

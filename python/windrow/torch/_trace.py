@@ -10,6 +10,7 @@ import threading
 import warnings
 
 import torch
+import torch.utils.checkpoint
 from torch._subclasses import fake_tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -82,6 +83,9 @@ class Capture:
         self.grads = {}  # id -> (tensor, gradient or None): what this trace has set
         self.assumed_none = {}  # parameters whose gradient was taken to be None at the start
         self.kept = {}  # id -> (parameter, its own gradient tensor)
+        self.added_to = set()  # of those: whose gradient is added to before anything else is done with it, so that none is as good as 0
+        self.stepped = set()  # ids of parameters that an optimizer has stepped
+        self.absent = {}  # id -> parameter that was found to have no gradient
         self.graph_module = self.outcome = None
 
     # ---- gradients
@@ -94,11 +98,28 @@ class Capture:
             self.grads[id(tensor)] = (tensor, real)
         return real
 
+    def find_grad(self, tensor):
+        """A gradient whose absence makes a difference."""
+        found = self.get_grad(tensor)
+        if found is None and id(tensor) not in self.grads and isinstance(tensor, torch.nn.Parameter):
+            self.absent[id(tensor)] = tensor
+        return found
+
+    def read_grad(self, tensor):
+        """tensor.grad, in the user's code or in torch's that works for it; not where torch makes a tensor's stand-in."""
+        frame = sys._getframe(1)
+        while frame.f_code.co_filename == __file__:
+            frame = frame.f_back
+        return self.get_grad(tensor) if "_subclasses" in frame.f_code.co_filename else self.find_grad(tensor)
+
     def set_grad(self, tensor, value):
         self.grads[id(tensor)] = (tensor, value)
 
     def accumulate(self, leaf, gradient):
+        known = id(leaf) in self.grads
         before = self.get_grad(leaf)
+        if before is not None and not known:
+            self.added_to.add(id(leaf))
         if id(leaf) not in self.grads:
             self.assumed_none[id(leaf)] = leaf
         if before is None:
@@ -147,24 +168,43 @@ class Capture:
         return tuple([next(found) if is_reached(x, reached) else missing(x) for x in inputs])
 
     def step(self, optimizer, closure=None):
-        if closure is not None:
-            refuse(f"{type(optimizer).__name__}.step(closure) is not supported: call backward() and then step()")
         try:
             _optim.rule_of(optimizer)
         except Error as error:
             refuse(str(error))
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
         members = [(i, p) for i, group in enumerate(optimizer.param_groups) for p in group["params"]]
-        members = [(i, p, self.get_grad(p)) for i, p in members]
+        members = [(i, p, self.find_grad(p)) for i, p in members]
         members = [m for m in members if m[2] is not None]
         if not members:
             refuse(f"{type(optimizer).__name__}.step(): no parameter has a gradient; call backward() before")
         self.steps.append((optimizer, [(i, p) for i, p, _ in members]))
         with torch.no_grad():
             torch.ops.windrow.step(len(self.steps) - 1, [p for _, p, _ in members], [g for _, _, g in members])
+        self.stepped |= {id(p) for _, p, _ in members}
+        return loss
 
     def accumulates(self):
-        """Gradients that were None at the start and are not at the end: they are to be kept from call to call."""
-        return [t for t in self.assumed_none.values() if self.grads.get(id(t), (t, None))[1] is not None]
+        """Parameters that end with a gradient, which was there from no call before: it is kept from here on. One of a parameter that was cleared
+        and stepped is not: the next call clears it."""
+        return [t for key, (t, g) in self.grads.items() if g is not None and key not in self.kept and _real_grad(t) is None
+                and not isinstance(t, fake_tensor.FakeTensor) and (key in self.assumed_none or key not in self.stepped)]
+
+    def leave(self):
+        """Writes gradients that stay where torch has them: those that were cleared and computed anew."""
+        for key, (t, g) in list(self.grads.items()):
+            own = self.kept[key][1] if key in self.kept else _real_grad(t)
+            if g is None or own is None or g is own or (key not in self.kept and key in self.stepped):
+                continue
+            if key not in self.kept:
+                self.added_to.add(key)
+            self.kept[key] = (t, own)
+            with torch.no_grad():
+                own.copy_(g)
+            self.grads[key] = (t, own)
 
     def clear_grads(self, parameters):
         for p in parameters:
@@ -179,7 +219,8 @@ _grad_slot = torch._C.TensorBase.grad
 
 
 def _real_grad(tensor):
-    return _grad_slot.__get__(tensor)
+    with torch._C.DisableTorchFunction():  # a trace's own mode would ask what is patched
+        return _grad_slot.__get__(tensor)
 
 
 def _classes_with_steps(base):
@@ -216,6 +257,10 @@ def _in_this_thread(new, old):
 
 
 def _custom_apply(cls, *args):
+    if cls is torch.utils.checkpoint.CheckpointFunction:  # a plan keeps what it needs: nothing is computed twice
+        differentiable = any(isinstance(a, torch.Tensor) and a.requires_grad for a in args)
+        with contextlib.nullcontext() if differentiable else torch.no_grad():
+            return args[0](*args[2:])
     if cls.__module__.startswith("torch.nn.modules"):
         refuse("backward hooks of modules vanish in a trace and are not supported; compute what the hook would")
     try:
@@ -266,7 +311,7 @@ def _patched(capture):
     function = torch.autograd.Function
     hook = "hooks of tensors vanish in a trace and are not supported; compute what the hook would"
     change(torch.Tensor, "backward", lambda t, *a, **k: capture.backward(t, *a, **k))
-    change(torch.Tensor, "grad", property(capture.get_grad, capture.set_grad))
+    change(torch.Tensor, "grad", property(capture.read_grad, capture.set_grad))
     change(torch.Tensor, "data", property(lambda t: t.detach(), _assign))
     change(torch.Tensor, "register_hook", _refuse_call(hook))
     change(torch.autograd, "grad", capture.autograd_grad)
@@ -352,14 +397,32 @@ def _quiet():
         log.setLevel(level)
 
 
+_here = threading.local()
+
+
+def is_tracing():
+    """Whether this thread is tracing a function, or computing it with torch for the comparison."""
+    return getattr(_here, "depth", 0) > 0
+
+
+@contextlib.contextmanager
+def as_torch_has_it():
+    """Compiled functions that are called meanwhile are the functions themselves."""
+    _here.depth = getattr(_here, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        _here.depth -= 1
+
+
 def trace(fn, args):
-    """A Capture of fn(*args). Tensors among args become placeholders; the rest is part of the graph."""
+    """A Capture of fn(capture, *args). Tensors among args become placeholders; the rest is part of the graph."""
     if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
         raise Error("autocast is not supported: Windrow computes in the parameters' own type")
     capture = Capture()
-    with _patched(capture), _quiet():
+    with _patched(capture), _quiet(), as_torch_has_it():
         try:
-            capture.graph_module = make_fx(fn, tracing_mode="fake", pre_dispatch=True, _allow_non_fake_inputs=True)(*args)
+            capture.graph_module = make_fx(lambda *tensors: fn(capture, *tensors), tracing_mode="fake", pre_dispatch=True, _allow_non_fake_inputs=True)(*args)
         except (fake_tensor.DynamicOutputShapeException, fake_tensor.DataDependentOutputException, fake_tensor.UnsupportedOperatorException) as error:
             file, line = _line_of(error)
             raise Error(f"{os.path.basename(file)}:{line}: {error.args[0] if error.args else error}: what it gives depends on values, which are "
