@@ -116,6 +116,8 @@ def test_other_functions_of_numpy_are_refused_by_name(fn, message):
     (lambda t: t.backward(), "here it is windrow.grad"),
     (lambda t: wr.nn.Droput(0.1), "is Dropout meant"),
     (lambda t: wr.softmx(t), "is softmax meant"),
+    (lambda t: wr.optim.Adamw(lr=0.1), "module 'windrow.optim' has no attribute 'Adamw'; is AdamW meant"),
+    (lambda t: wr.loss.crossentropy(t, t), "is cross_entropy meant"),
 ])
 def test_names_of_other_libraries_are_told(fn, message):
     with pytest.raises(AttributeError, match=message):

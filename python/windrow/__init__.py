@@ -27,11 +27,36 @@ from ._checkpoint import load, save  # noqa: F401
 
 import sys as _sys
 
-for _name in ("loss", "optim", "rl", "rules", "schedule", "logic"):  # so that `import windrow.optim` works too
-    _sys.modules[f"{__name__}.{_name}"] = globals()[_name]
-del _sys, _name, _Loader, _Module
+del _Loader, _Module
 Error.__doc__ = "What Windrow refuses, with the line and what was expected. A ValueError."
 Safetensors.__doc__ = "What a safetensors file holds: tensors by name, and metadata."  # noqa: F405
+
+
+def _without(module, of, name):
+    """What a module says of a name that it does not have."""
+    close = []
+    if not name.startswith("_"):
+        import difflib  # here, as it is seldom needed
+
+        known = {n.lower(): n for n in vars(module) if not n.startswith("_")}
+        close = [known[n] for n in difflib.get_close_matches(name.lower(), known, 1, 0.75)]
+    return AttributeError(f"module '{of}' has no attribute '{name}'" + (f"; is {close[0]} meant?" if close else ""))
+
+
+def _adopt(name):
+    """A module of C++ as one of the package's: `import windrow.optim` works too."""
+    module, full = globals()[name], f"{__name__}.{name}"
+    _sys.modules[full] = module
+
+    def missing(attribute):
+        raise _without(module, full, attribute)
+
+    module.__getattr__ = missing
+
+
+for _name in ("loss", "optim", "rl", "rules", "schedule", "logic"):
+    _adopt(_name)
+del _name
 
 
 def __getattr__(name):
@@ -40,9 +65,4 @@ def __getattr__(name):
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")
-    close = []
-    if not name.startswith("_"):
-        import difflib
-
-        close = difflib.get_close_matches(name, [n for n in globals() if not n.startswith("_")], 1, 0.75)
-    raise AttributeError(f"module 'windrow' has no attribute '{name}'" + (f"; is {close[0]} meant?" if close else ""))
+    raise _without(_sys.modules[__name__], __name__, name)
