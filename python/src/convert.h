@@ -126,6 +126,7 @@ void bind_agents(nb::module_& rl);
 void bind_logic(nb::module_& m);
 void bind_rules(nb::module_& m);
 void bind_doctor(nb::module_& m);
+void bind_unchanged(nb::module_& m);
 
 /// a + b and its like, for whatever the operands are; used by the operators of Array and Tensor.
 nb::object elementwise(const char* name, nb::handle a, nb::handle b);

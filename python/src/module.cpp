@@ -26,4 +26,5 @@ NB_MODULE(_core, m) {
   bind_logic(m);
   bind_rules(m);
   bind_doctor(m);
+  bind_unchanged(m);
 }

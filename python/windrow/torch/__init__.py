@@ -17,7 +17,6 @@ Parameters, buffers and moments stay torch's: both see the same memory. Learning
 read at every call. The first call of each shape is checked against torch itself.
 """
 import gc
-import operator
 import threading
 import types
 import warnings
@@ -30,6 +29,7 @@ from windrow import Error
 from ._check import check_against_eager, snapshot
 from ._forms import is_taken_apart, put_together, taken_apart
 from ._interpret import Interpreter
+from ._known import Known
 from ._memory import Memory, Slots
 from ._modules import from_module, to_module
 from ._ops import TABLE
@@ -41,7 +41,6 @@ __all__ = ["compile", "compile_step", "from_module", "supported_ops", "to_module
 
 
 _tracing = threading.RLock()  # torch traces one function at a time
-_requires_grad = operator.attrgetter("requires_grad")
 _PLAIN = (torch.dtype, torch.device, torch.Size, torch.Generator)
 MANY_ENTRIES, MOST_ENTRIES = 9, 64  # of one function: when to say so, and how many are kept
 
@@ -279,31 +278,6 @@ class Outcome:
         return put_together([value if number is None else found[number] for number, value in self.leaves], self.form)
 
 
-class Known:
-    """The arguments of the last call, and what is known of such: most calls are like the one before."""
-
-    def __init__(self, entry, around, values, args, outcome, graded):
-        self.graded, self.without = list(graded), [p.grad is None for p in graded]
-        self.parameters, self.differentiable = around.parameters, list(map(_requires_grad, around.parameters))
-        self.entry, self.modules, self.outcome, self.around, self.values = entry, around.modules, outcome, around, values
-        modules = self.modules
-        self.arguments = [(type(a), getattr(a, "shape", None), getattr(a, "dtype", None)) for a in args]
-        self.flags = (torch.is_grad_enabled(), [m.training for m in modules])
-
-    def fits(self, args):
-        grad, training = self.flags
-        if len(args) != len(self.arguments) or torch.is_grad_enabled() is not grad or [m.training for m in self.modules] != training:
-            return False
-        for a, (kind, shape, dtype) in zip(args, self.arguments):
-            if kind is not torch.Tensor or type(a) is not kind or a.dtype is not dtype or a.shape != shape or a.requires_grad:
-                return False
-        if list(map(_requires_grad, self.parameters)) != self.differentiable:
-            return False
-        if self.graded and [p.grad is None for p in self.graded] != self.without:
-            return False
-        return self.around.same(self.around.values(), self.values)
-
-
 class Compiled:
     """What compile() gives: called as the function is."""
 
@@ -323,8 +297,8 @@ class Compiled:
         if is_tracing():
             return self.fn(*args, **keywords)
         known = self.known
-        if known is not None and not keywords and known.fits(args) and known.entry.is_current() and not known.entry.kept:
-            if known.entry.bring_gradients():
+        if known is not None and not keywords and not known.entry.kept:
+            if (known.is_unchanged(args) or known.fits(args) and known.entry.is_current()) and known.entry.bring_gradients():
                 self.last = known.entry
                 return self.run(known.entry, args, known.outcome)
         return self.call(args, keywords)

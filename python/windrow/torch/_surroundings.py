@@ -223,6 +223,14 @@ class Surroundings:
         return all(map(operator.is_, values, before)) or all(
             [a is b or (type(a) is type(b) and isinstance(a, NUMBERS) and a == b) for a, b in zip(values, before)])
 
+    def as_tuples(self, values):
+        """What `values` looks at and what was there: attributes, items of dicts, lists and lengths; None where it is something else."""
+        items = [(mapping, key, value) for (mapping, key), value in zip(self.bindings, values)]
+        attributes = [(cell, "cell_contents", value) for cell, value in zip(self.cells, values[len(items):])]
+        if any(not isinstance(mapping, dict) for mapping, _, _ in items) or any(len(held) > FEW_ITEMS for held in self.watched_lists):
+            return None
+        return attributes, items, [(held, tuple(held)) for held in self.watched_lists], [(held, len(held)) for held in self.registers]
+
     # ---- before and after a trace
     def snapshot(self):
         def copied(v):
