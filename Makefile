@@ -45,8 +45,8 @@ test-python: python  ## its tests
 	PYTHONPATH=build/python build/venv/bin/python -m pytest python/tests --ignore=python/tests/torch --ignore=python/tests/peers
 
 test-python-torch: python  ## its tests that need PyTorch (installs it into build/venv-torch)
-	@scripts/python-env.sh build/venv-torch nanobind numpy pytest torch
-	PYTHONPATH=build/python build/venv-torch/bin/python -m pytest python/tests/torch
+	@scripts/python-env.sh build/venv-torch nanobind numpy pytest pytest-xdist torch
+	PYTHONPATH=build/python build/venv-torch/bin/python -m pytest -n $(JOBS) python/tests/torch
 
 test-python-peers: python  ## windrow.sklearn, windrow.sb3, the examples and the notebook (installs torch, scikit-learn and others into build/venv-peers)
 	@scripts/python-env.sh build/venv-peers numpy pytest torch scikit-learn gymnasium stable-baselines3 nbclient nbformat ipykernel

@@ -250,6 +250,8 @@ Array through_numpy(nb::handle object) {
     array = numpy.attr("asarray")(object.attr("detach")().attr("cpu")());
   else
     array = numpy.attr("asarray")(object);
+  if (!nb::cast<bool>(array.attr("dtype").attr("isnative")))  // bytes in another machine's order
+    array = array.attr("astype")(array.attr("dtype").attr("newbyteorder")("="));
   const auto kind = nb::cast<std::string>(array.attr("dtype").attr("kind"));
   const auto name = nb::cast<std::string>(array.attr("dtype").attr("name"));
   const bool list = nb::isinstance<nb::list>(object) || nb::isinstance<nb::tuple>(object) || is_number(object);
@@ -272,7 +274,7 @@ Array through_numpy(nb::handle object) {
   array = numpy.attr("ascontiguousarray")(array).attr("reshape")(array.attr("shape"));
   Foreign foreign;
   if (!foreign.read(array.ptr()) || !foreign.direct)
-    throw nb::type_error(("array: cannot read " + name + " with " + nb::cast<std::string>(nb::str(array.attr("ndim"))) +
+    throw nb::type_error(("array: cannot read " + name + " with " + std::to_string(nb::cast<int>(array.attr("ndim"))) +
                           " axes (8 at most)")
                              .c_str());
   return Array::borrow(static_cast<const void*>(foreign.data), foreign.shape, foreign.dtype).clone();

@@ -103,3 +103,14 @@ def test_numbers_and_truth():
 def test_what_is_no_array_is_refused():
     with pytest.raises(TypeError, match="complex128"):
         wr.array(np.array([1j]))
+
+
+def test_bytes_in_another_machines_order_are_turned():
+    for dtype in (">f4", ">f8", ">i4", ">i8", "<f4"):
+        assert wr.array(np.arange(3).astype(dtype)).tolist() == [0, 1, 2]
+    assert wr.compile(lambda x: x + 1)(np.arange(3).astype(">f4")).tolist() == [1, 2, 3]
+
+
+def test_too_many_axes_are_said_to_be():
+    with pytest.raises(TypeError, match=r"cannot read float32 with 9 axes \(8 at most\)"):
+        wr.array(np.ones((1,) * 9, "f4"))
