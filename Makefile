@@ -11,7 +11,7 @@ define configure
 @[ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) $(GENERATOR)
 endef
 
-.PHONY: help deps build run test python test-python test-python-torch test-python-peers wheel test-wheel debug test-clang asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules bench-digit-sums bench-digit-sums-peers bench-links soak attack guard guard-update install clean program docs test-browser test-timing test-devices test-tensorboard test-long test-arm
+.PHONY: help deps build run test python test-python test-python-torch test-python-peers wheel test-wheel debug test-clang asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules bench-digit-sums bench-digit-sums-peers bench-links soak attack guard guard-update install clean program docs test-browser test-shells test-timing test-devices test-tensorboard test-long test-arm
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -163,6 +163,10 @@ bench-links: program  ## missing links of UMLS, Kinships and Nations, by program
 attack: program  ## what enemies, full disks and mistaken users do to the program; NAMES="..." for some
 	@scripts/install-deps.sh python3
 	scripts/attack.py build/windrow $(NAMES)
+
+test-shells: build  ## completion in bash, zsh and fish, and the manual page (installs them)
+	@scripts/install-deps.sh python3 zsh fish man-db groff-base
+	ctest --test-dir build -R '^shell\.' --output-on-failure
 
 soak: program  ## four trainings at once, killed, stopped, without disk and resumed for five minutes: nothing is lost
 	@scripts/install-deps.sh python3

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <functional>
 
 namespace wr::cli {
@@ -48,6 +49,24 @@ std::string paths_pattern(const CommandInfo& program) {
   return fmt::format("{}", fmt::join(paths, "|"));
 }
 
+/// Where a whole command line follows a command (`windrow profile bench`): the lines that begin at the program again.
+std::string again_pattern(const CommandInfo& program) {
+  std::vector<std::string> paths;
+  each_command(program, "", [&](const CommandInfo& c, const std::string& path) {
+    if (!c.takes_a_command_line) return;
+    for (const CommandInfo& sub : program.commands) paths.push_back(quoted(path + " " + sub.name));
+  });
+  return fmt::format("{}", fmt::join(paths, "|"));
+}
+
+/// The part that bash and zsh have in common: the command at which the line is, word by word.
+std::string position_cases(const CommandInfo& program, const std::string& word) {
+  const auto add = [&](const std::string& pattern, const std::string& at) {
+    return pattern.empty() ? "" : fmt::format("    {}) at=\"{} {}\" ;;\n", pattern, at, word);
+  };
+  return add(paths_pattern(program), "$at") + add(again_pattern(program), program.name);
+}
+
 /// The part that bash and zsh have in common: values of options, by `case "$at $before"`.
 std::string values_cases(const CommandInfo& program, const std::string& words, const std::string& files,
                          const std::string& folders) {
@@ -74,15 +93,15 @@ std::string bash_completion(const CommandInfo& program) {
       "  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} at={0} i\n"
       "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
       "    case \"$at ${{COMP_WORDS[i]}}\" in\n"
-      "    {1}) at=\"$at ${{COMP_WORDS[i]}}\" ;;\n"
+      "{1}"
       "    esac\n"
       "  done\n"
       "  COMPREPLY=()\n"
       "  case \"$at $before\" in\n",
-      program.name, paths_pattern(program));
-  out += values_cases(program, "COMPREPLY=($(compgen -W '{}' -- \"$word\"))",
-                      "compopt -o filenames; COMPREPLY=($(compgen -f -- \"$word\"))",
-                      "compopt -o filenames; COMPREPLY=($(compgen -d -- \"$word\"))");
+      program.name, position_cases(program, "${COMP_WORDS[i]}"));
+  // Files are left to bash itself, which knows quotes, spaces and ~: it completes them where nothing else was offered.
+  out += values_cases(program, "COMPREPLY=($(compgen -W '{}' -- \"$word\"))", "compopt -o default",
+                      "compopt -o dirnames");
   out += "  esac\n  local options= commands= files=\n  case \"$at\" in\n";
   each_command(program, "", [&](const CommandInfo& c, const std::string& path) {
     std::vector<std::string> options{"--help"}, commands;
@@ -100,10 +119,7 @@ std::string bash_completion(const CommandInfo& program) {
                    "  case \"$word\" in\n"
                    "    -*) COMPREPLY=($(compgen -W \"$options\" -- \"$word\")) ;;\n"
                    "    *) COMPREPLY=($(compgen -W \"$commands\" -- \"$word\"))\n"
-                   "      if [ -n \"$files\" ]; then\n"
-                   "        compopt -o filenames\n"
-                   "        COMPREPLY+=($(compgen -f -- \"$word\"))\n"
-                   "      fi ;;\n"
+                   "      [ -n \"$files\" ] && compopt -o default ;;\n"
                    "  esac\n"
                    "}}\n"
                    "complete -F _{0} {0}\n",
@@ -118,11 +134,11 @@ std::string zsh_completion(const CommandInfo& program) {
       "  local word=${{words[CURRENT]}} before=${{words[CURRENT-1]}} at={0} i\n"
       "  for ((i = 2; i < CURRENT; i++)); do\n"
       "    case \"$at ${{words[i]}}\" in\n"
-      "    {1}) at=\"$at ${{words[i]}}\" ;;\n"
+      "{1}"
       "    esac\n"
       "  done\n"
       "  case \"$at $before\" in\n",
-      program.name, paths_pattern(program));
+      program.name, position_cases(program, "${words[i]}"));
   out += values_cases(program, "compadd -- {}", "_files", "_files -/");
   out += "  esac\n  local -a options commands\n  local files=\n  case \"$at\" in\n";
   // In the lists of _describe a colon separates a name from what it is for.
@@ -146,11 +162,16 @@ std::string zsh_completion(const CommandInfo& program) {
                    "    [[ -n $files ]] && _files\n"
                    "  fi\n"
                    "}}\n"
-                   "compdef _{0} {0}\n",
+                   // Loaded from fpath, this file is the function's first call; sourced, it is not.
+                   "if [[ $funcstack[1] == _{0} ]]; then _{0} \"$@\"; else compdef _{0} {0}; fi\n",
                    program.name);
 }
 
 std::string fish_completion(const CommandInfo& program) {
+  const auto spaced = [](std::string pattern) {  // fish's `case` takes words where others take alternatives
+    std::replace(pattern.begin(), pattern.end(), '|', ' ');
+    return pattern;
+  };
   std::string out = fmt::format(
       "# fish completion of {0}, made by `{0} completion fish`\n"
       "function __{0}_at --description 'Whether the command line is at this command'\n"
@@ -159,28 +180,30 @@ std::string fish_completion(const CommandInfo& program) {
       "        switch \"$at $word\"\n"
       "            case {1}\n"
       "                set at \"$at $word\"\n"
+      "{2}"
       "        end\n"
       "    end\n"
       "    test \"$at\" = \"$argv[1]\"\n"
       "end\n"
       "complete -c {0} -f\n",
-      program.name, [&] {
-        std::string all = paths_pattern(program);
-        for (char& c : all) c = c == '|' ? ' ' : c;
-        return all;
-      }());
+      program.name, spaced(paths_pattern(program)),
+      again_pattern(program).empty() ? ""
+                                     : fmt::format("            case {}\n                set at \"{} $word\"\n",
+                                                   spaced(again_pattern(program)), program.name));
   each_command(program, "", [&](const CommandInfo& c, const std::string& path) {
     const std::string here =
         fmt::format("complete -c {} -n {}", program.name, quoted(fmt::format("__{}_at '{}'", program.name, path)));
     for (const CommandInfo& sub : c.takes_a_command_line ? program.commands : c.commands)
       out += fmt::format("{} -a {} -d {}\n", here, sub.name, quoted(sub.help));
+    out += here + " -l help -d 'Print help and exit'\n";
     for (const OptionInfo& o : c.options) {
       if (o.is_position()) continue;
       const std::string value = !o.values.empty()
                                     ? fmt::format(" -x -a {}", quoted(fmt::format("{}", fmt::join(o.values, " "))))
-                                : o.is_file() || o.type == "DIR" ? " -r -F"
-                                : o.type.empty()                 ? ""
-                                                                 : " -x";
+                                : o.is_file()     ? " -r -F"
+                                : o.type == "DIR" ? " -x -a '(__fish_complete_directories)'"
+                                : o.type.empty()  ? ""
+                                                  : " -x";
       out += fmt::format("{} -l {}{} -d {}\n", here, o.name.substr(2), value, quoted(o.help));
     }
     if (takes_files(c)) out += here + " -F\n";

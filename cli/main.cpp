@@ -106,7 +106,8 @@ int run(std::vector<std::string> arguments) {
   ops_command.flag("--json", ops_as_json, "One JSON object an op");
   ops_command.does([&] { return ops(ops_as_json); });
   add_completion(root, "windrow " WINDROW_VERSION);
-  root.add("help", "Print the help of a command: windrow help train");  // understood by the program
+  // The words after it are understood by the program.
+  root.add("help", "Print the help of a command: windrow help train").takes_a_command_line();
   return program.run(std::move(arguments));
 }
 

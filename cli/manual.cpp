@@ -33,7 +33,7 @@ std::string synopsis(const CommandInfo& command, const std::string& path) {
   if (options) out += "[OPTIONS]\n";
   for (const OptionInfo& o : command.options)
     if (o.is_position()) out += fmt::format(fmt::runtime(o.required ? "\\fI{}\\fR\n" : "[\\fI{}\\fR]\n"), roff(o.name));
-  if (command.takes_a_command_line) out += "\\fICOMMAND\\fR ...\n";
+  if (command.takes_a_command_line || !command.commands.empty()) out += "\\fICOMMAND\\fR ...\n";
   return out;
 }
 

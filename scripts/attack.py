@@ -454,20 +454,6 @@ def mistyped_words_are_understood(w):
 
 
 @attack
-def a_shell_completes_words(w):
-    """What `windrow completion bash` prints, in a bash: commands, commands of commands, options."""
-    script = w.run("completion", "bash").out
-    for line, wanted in (("windrow tra", "train"), ("windrow train fas", "fashion"),
-                         ("windrow train fashion --epo", "--epochs"), ("windrow help pred", "predict")):
-        words = line.split()
-        ask = (f"{script}\nCOMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; COMP_LINE='{line}'; COMP_POINT={len(line)}\n"
-               "$(complete -p windrow | sed 's/.*-F \\([^ ]*\\).*/\\1/') windrow\n"
-               "echo \"${COMPREPLY[*]}\"")
-        done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, timeout=20)
-        assert wanted in done.stdout.split(), (line, done.stdout, done.stderr)
-
-
-@attack
 def the_best_is_kept_beside_the_last(w):
     """A learning rate that ruins the net: the last epoch is not the best, and --resume goes on from the last."""
     save = w.path("run.safetensors")

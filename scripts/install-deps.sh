@@ -54,6 +54,6 @@ if [ -n "$foreign" ] && ! dpkg --print-foreign-architectures | grep -qx "$foreig
   "${as_root[@]}" apt-get update -q
 fi
 echo "install-deps: installing ${missing[*]}"
-install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}")
+install=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -q --no-install-recommends "${missing[@]}")
 # The package lists are often fresh enough: fetch them only if the first try fails.
 "${as_root[@]}" "${install[@]}" || { "${as_root[@]}" apt-get update -q && "${as_root[@]}" "${install[@]}"; }
