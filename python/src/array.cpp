@@ -70,15 +70,9 @@ PyType_Slot kSlots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
 nb::object dlpack_of(Array& array) {
   auto* managed = new dlpack::Managed{};
   Shown* shown = show(array, 1);
-  static constexpr std::uint8_t codes[] = {dlpack::kFloat, dlpack::kFloat, dlpack::kInt, dlpack::kUnsigned,
-                                           dlpack::kBool};
-  managed->tensor = {detail::ArrayAccess::write_shared(shown->window),
-                     {dlpack::kCpu, 0},
-                     array.rank(),
-                     {codes[static_cast<int>(array.dtype())], static_cast<std::uint8_t>(size_of(array.dtype()) * 8), 1},
-                     shown->shape,
-                     shown->strides,
-                     0};
+  managed->tensor =
+      dlpack::dense(detail::ArrayAccess::write_shared(shown->window), array.dtype(), array.rank(), shown->shape);
+  managed->tensor.strides = shown->strides;
   managed->context = shown;
   managed->deleter = [](dlpack::Managed* m) {
     delete static_cast<Shown*>(m->context);

@@ -6,13 +6,13 @@
 #include <new>
 
 #include "casters.h"
+#include "exchange.h"
 #include "step.h"
 #include "windrow/memory.h"
 
 namespace wr::python {
 namespace {
 
-constexpr std::size_t kMostArguments = 32;
 constexpr std::size_t kFewArguments = 8;  // that need no memory of their own
 
 const Shape kScalar{};
@@ -208,15 +208,28 @@ void copy_all_out(Plan& plan, nb::handle out) {
   if (i != plan.outputs) throw Error("out: fewer arrays than the " + std::to_string(plan.outputs) + " results");
 }
 
-/// A fresh array for Python. Results are dense and their type is known: shorter than nb::cast(result.clone()).
+/// Results are dense: shorter than clone().
+Array copy_of(const Array& result) {
+  Array array = Array::empty(result.shape(), result.dtype());
+  if (result.bytes() > 0)
+    std::memcpy(detail::ArrayAccess::write_shared(array), detail::ArrayAccess::read(result), result.bytes());
+  return array;
+}
+
+/// A fresh array for Python. Its type is known: shorter than nb::cast.
 nb::object fresh(const Array& result) {
   static const nb::handle type = nb::type<Array>();
   nb::object object = nb::inst_alloc(type);
-  auto* array = new (nb::inst_ptr<Array>(object)) Array(Array::empty(result.shape(), result.dtype()));
+  new (nb::inst_ptr<Array>(object)) Array(copy_of(result));
   nb::inst_mark_ready(object);
-  if (result.bytes() > 0)
-    std::memcpy(detail::ArrayAccess::write_shared(*array), detail::ArrayAccess::read(result), result.bytes());
   return object;
+}
+
+/// Fresh tensors of another library, in the order of the results.
+nb::object fresh_tensors(const Plan& plan, const dlpack::ExchangeApi& api) {
+  nb::list tensors;
+  for (std::size_t i = 0; i < plan.outputs; ++i) tensors.append(tensor_over(copy_of(plan.step.output(i)), api));
+  return tensors;
 }
 
 /// The function itself, whose ops become part of the trace that it is called from.
@@ -228,7 +241,8 @@ nb::object inlined(Function& f, PyObject* const* objects, std::size_t count, PyO
   return result;
 }
 
-nb::object run(Function& f, PyObject* const* objects, std::size_t count, PyObject* statics, nb::handle out) {
+template <class Results>
+nb::object run(Function& f, PyObject* const* objects, std::size_t count, PyObject* statics, Results results) {
   Arguments arguments(count);
   if (!arguments.read_all(objects)) return inlined(f, objects, count, statics);
   const Turn turn(f);
@@ -236,7 +250,7 @@ nb::object run(Function& f, PyObject* const* objects, std::size_t count, PyObjec
   plan.used = ++f.calls;
   bind(plan, arguments.data(), count);
   run_apart([&] { plan.step.run(plan.pointers, Location()); });
-  return results_of(plan, out);
+  return results(plan);
 }
 
 /// What keywords mean: out, and static arguments, which are part of the plan.
@@ -305,10 +319,16 @@ double fastest_run(Function& f, PyObject* const* objects, std::size_t count, lon
 PyObject* call(Function& f, PyObject* const* args, std::size_t flags, PyObject* names) {
   return guarded([&]() -> PyObject* {
     const auto count = static_cast<std::size_t>(PyVectorcall_NARGS(flags));
-    if (!names || PyTuple_Size(names) == 0) return run(f, args, count, nullptr, {}).release().ptr();
+    const auto fresh_results = [](Plan& plan) { return results_of(plan); };
+    if (!names || PyTuple_Size(names) == 0) return run(f, args, count, nullptr, fresh_results).release().ptr();
     const Keywords k = keywords_of(args + count, names);
-    return run(f, args, count, k.statics.is_valid() ? k.statics.ptr() : nullptr, k.out).release().ptr();
+    PyObject* statics = k.statics.is_valid() ? k.statics.ptr() : nullptr;
+    return run(f, args, count, statics, [&](Plan& plan) { return results_of(plan, k.out); }).release().ptr();
   });
+}
+
+nb::object call_for_tensors(Function& f, PyObject* const* args, std::size_t count, const dlpack::ExchangeApi& api) {
+  return run(f, args, count, nullptr, [&](Plan& plan) { return fresh_tensors(plan, api); });
 }
 
 }  // namespace wr::python

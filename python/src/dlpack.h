@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "windrow/windrow.h"
+
 namespace wr::python::dlpack {
 
 inline constexpr std::int32_t kCpu = 1;
@@ -23,6 +25,13 @@ struct Tensor {
   std::int64_t* strides;  // in elements; null: row-major
   std::uint64_t byte_offset;
 };
+
+/// Row-major memory of an element type of ours.
+inline Tensor dense(void* data, DType dtype, std::int32_t rank, std::int64_t* shape) {
+  constexpr std::uint8_t codes[] = {kFloat, kFloat, kInt, kUnsigned, kBool};
+  return {data,  {kCpu, 0}, rank, {codes[static_cast<int>(dtype)], static_cast<std::uint8_t>(size_of(dtype) * 8), 1},
+          shape, nullptr,   0};
+}
 
 struct Version {
   std::uint32_t major, minor;

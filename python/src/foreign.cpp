@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "convert.h"
-#include "dlpack.h"
+#include "exchange.h"
 
 namespace wr::python {
 namespace {
@@ -84,6 +84,39 @@ const Known& way_of(PyObject* object) {
 }
 
 }  // namespace
+
+const dlpack::ExchangeApi* exchange_of(PyObject* object) {
+  const Known& known = way_of(object);
+  return known.way == Way::exchange ? static_cast<const dlpack::ExchangeApi*>(known.api) : nullptr;
+}
+
+bool look_at(PyObject* object, dlpack::Tensor& tensor) {
+  const dlpack::ExchangeApi* api = exchange_of(object);
+  if (!api || !api->tensor_from_object) return false;
+  if (api->tensor_from_object(object, &tensor) == 0) return true;
+  PyErr_Clear();
+  return false;
+}
+
+nb::object tensor_over(Array array, const dlpack::ExchangeApi& api) {
+  struct Owned : dlpack::ManagedVersioned {
+    Array array;
+    std::int64_t sizes[kMaxRank];
+  };
+  auto owned = std::make_unique<Owned>();
+  owned->array = std::move(array);
+  const Array& a = owned->array;
+  for (int i = 0; i < a.rank(); ++i) owned->sizes[i] = a.shape()[i];
+  owned->version = {1, 0};
+  owned->flags = 0;
+  owned->tensor = dlpack::dense(detail::ArrayAccess::write_shared(owned->array), a.dtype(), a.rank(), owned->sizes);
+  owned->context = nullptr;
+  owned->deleter = [](dlpack::ManagedVersioned* m) { delete static_cast<Owned*>(m); };
+  void* object = nullptr;
+  if (api.managed_to_object(owned.get(), &object) != 0) throw nb::python_error();
+  owned.release();  // NOLINT(bugprone-unused-return-value): the tensor has it now
+  return nb::steal(static_cast<PyObject*>(object));
+}
 
 void Foreign::release() {
   if (buffered_) PyBuffer_Release(&view_);

@@ -7,6 +7,8 @@
 #include <cstddef>
 
 #include "casters.h"
+#include "exchange.h"
+#include "unchanged.h"
 
 namespace wr::python {
 namespace {
@@ -190,6 +192,27 @@ PyObject* again(PyObject* self, PyObject* args) {
   });
 }
 
+/// _repeat(args, numbers, checks): a call like the last one of windrow.torch, with a list of tensors as its result;
+/// None where something is not as it was, and then nothing has run. Without numbers (None) it is only compared: True.
+PyObject* repeat(PyObject* self, PyObject* const* given, Py_ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    if (count != 3) throw nb::type_error("_repeat: takes arguments, numbers and checks");
+    const auto [arguments, numbers, checks] = std::tuple(given[0], given[1], given[2]);
+    if (!unchanged(arguments, checks)) Py_RETURN_NONE;
+    if (numbers == Py_None) Py_RETURN_TRUE;
+    PyObject* objects[kMostArguments];
+    std::size_t total = 0;
+    for (PyObject* tuple : {arguments, numbers})
+      for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); ++i) {
+        if (total == kMostArguments) Py_RETURN_NONE;
+        objects[total++] = PyTuple_GetItem(tuple, i);
+      }
+    const dlpack::ExchangeApi* api = exchange_of(objects[0]);
+    if (!api || !api->managed_to_object) Py_RETURN_NONE;
+    return call_for_tensors(function_of(self), objects, total, *api).release().ptr();
+  });
+}
+
 PyObject* set_threads(PyObject* self, PyObject* threads) {
   return guarded([&]() -> PyObject* {
     Function& f = function_of(self);
@@ -248,6 +271,7 @@ PyMethodDef kMethods[] = {
      "call. "
      "The step runs: it trains where it trains."},
     {"set_threads", set_threads, METH_O, "Threads to use at most, from the next call on. Results do not depend on it."},
+    {"_repeat", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(repeat)), METH_FASTCALL, nullptr},
     {"_repr_html_", html, METH_NOARGS, nullptr},
     {"__reduce__", reduce, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};

@@ -12,6 +12,12 @@
 
 namespace wr::python {
 
+namespace dlpack {
+struct ExchangeApi;
+}
+
+inline constexpr std::size_t kMostArguments = 32;  // of one call
+
 struct Plan {
   std::vector<Spec> specs;
   nb::object statics;  // keyword arguments, a dict; invalid for none
@@ -100,6 +106,9 @@ nb::object results_of(Plan& plan, nb::handle out = {});
 double fastest_run(Function& f, PyObject* const* objects, std::size_t count, long runs);
 /// step(*args, **keywords), by the vectorcall protocol.
 PyObject* call(Function& f, PyObject* const* args, std::size_t flags, PyObject* names);
+
+/// The same on positional arguments; gives a list of fresh tensors of the library whose interface it is.
+nb::object call_for_tensors(Function& f, PyObject* const* args, std::size_t count, const dlpack::ExchangeApi& api);
 
 /// What is thrown, as Python's exception.
 template <class Fn>

@@ -1,6 +1,11 @@
-// windrow._core._unchanged(): whether all that a compiled PyTorch function depends on is as it was, which is asked
-// before every call. What is checked are tuples of Python's own, so that its garbage collector sees what they refer to.
-#include "convert.h"
+// Whether all that a compiled PyTorch function depends on is as it was, which is asked before every call. What is
+// checked are tuples of Python's own, so that its garbage collector sees what they refer to.
+#include "unchanged.h"
+
+#include <array>
+#include <cstring>
+
+#include "exchange.h"
 
 namespace wr::python {
 namespace {
@@ -30,8 +35,13 @@ bool all(PyObject* checks, Holds holds) {
   return true;
 }
 
-/// (owner, name, value)
-bool has_attribute(PyObject* c) { return is_same(PyObject_GetAttr(part(c, 0), part(c, 1)), part(c, 2)); }
+/// (owner, name, value): the same object, or an equal int.
+bool has_attribute(PyObject* c) {
+  PyObject *now = PyObject_GetAttr(part(c, 0), part(c, 1)), *before = part(c, 2);
+  if (now != nullptr && now != before && PyLong_CheckExact(now) && PyLong_CheckExact(before))
+    return is_equal(now, before);
+  return is_same(now, before);
+}
 
 /// (dict, key, value); None where there is none.
 bool has_item(PyObject* c) {
@@ -57,33 +67,95 @@ bool has_items(PyObject* c) {
 /// (container, length)
 bool has_length(PyObject* c) { return PyObject_Size(part(c, 0)) == PyLong_AsSsize_t(part(c, 1)); }
 
-struct Names {
-  PyObject* dtype = PyUnicode_InternFromString("dtype");
-  PyObject* shape = PyUnicode_InternFromString("shape");
-  PyObject* requires_grad = PyUnicode_InternFromString("requires_grad");
+/// (tensor, the address of its elements)
+bool stands_there(PyObject* c) {
+  dlpack::Tensor tensor;
+  return look_at(part(c, 0), tensor) &&
+         static_cast<std::byte*>(tensor.data) + tensor.byte_offset == PyLong_AsVoidPtr(part(c, 1));
+}
+
+/// Writes a number of an optimizer where the plan reads it. False where it has become 0, or is 0 no longer: that may be
+/// another plan.
+bool write(double& to, PyObject* value, PyObject* seen) {
+  if (!PyFloat_CheckExact(value)) return false;
+  const double now = PyFloat_AsDouble(value);
+  if (now == to) return true;
+  if ((now == 0) != (to == 0)) return false;
+  PyList_SetSlice(seen, 0, PyList_Size(seen), nullptr);  // Slot.is_current() is to read them anew
+  to = now;
+  return true;
+}
+
+/// (group, key, place, whether it is a pair)
+bool read_number(PyObject* c, double* numbers, PyObject* seen) {
+  PyObject* value = PyDict_GetItemWithError(part(c, 0), part(c, 1));  // borrowed
+  if (value == nullptr) {
+    PyErr_Clear();
+    return false;
+  }
+  double* to = numbers + PyLong_AsSsize_t(part(c, 2));
+  if (part(c, 3) == Py_False) return write(*to, value, seen);
+  return PyTuple_CheckExact(value) && PyTuple_Size(value) == 2 && write(to[0], part(value, 0), seen) &&
+         write(to[1], part(value, 1), seen);
+}
+
+/// (array of the plan's numbers, list of the values seen last, tuple of numbers)
+bool read_numbers(PyObject* c) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(part(c, 0), &view, PyBUF_WRITABLE) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  const bool read = all(
+      part(c, 2), [&](PyObject* number) { return read_number(number, static_cast<double*>(view.buf), part(c, 1)); });
+  PyBuffer_Release(&view);
+  return read;
+}
+
+/// Element type, device and sizes of a tensor as bytes; empty where it does not say.
+struct Looks {
+  std::array<std::int64_t, kMaxRank + 2> words;
+  std::size_t count = 0;
+
+  explicit Looks(PyObject* object) {
+    dlpack::Tensor tensor;
+    if (!look_at(object, tensor) || tensor.ndim > kMaxRank) return;
+    words[count++] = (tensor.dtype.lanes << 16) | (tensor.dtype.bits << 8) | tensor.dtype.code;
+    words[count++] = tensor.device.type;
+    for (int i = 0; i < tensor.ndim; ++i) words[count++] = tensor.shape[i];
+  }
+  std::size_t bytes() const { return count * sizeof(std::int64_t); }
 };
 
-/// A plain tensor of (dtype, shape), through which no gradient is wanted.
-bool is_like(PyObject* a, PyTypeObject* kind, PyObject* c) {
-  static const Names names;
-  return Py_TYPE(a) == kind && is_same(PyObject_GetAttr(a, names.dtype), part(c, 0)) &&
-         is_same(PyObject_GetAttr(a, names.requires_grad), Py_False) &&
-         is_equal(PyObject_GetAttr(a, names.shape), part(c, 1));
+/// A plain tensor that looks so, through which no gradient is wanted.
+bool is_like(PyObject* a, PyTypeObject* kind, PyObject* looks) {
+  static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
+  if (Py_TYPE(a) != kind || !is_same(PyObject_GetAttr(a, requires_grad), Py_False)) return false;
+  const Looks now(a);
+  return now.count > 0 && static_cast<std::size_t>(PyBytes_Size(looks)) == now.bytes() &&
+         std::memcmp(PyBytes_AsString(looks), now.words.data(), now.bytes()) == 0;
 }
 
 }  // namespace
 
+bool unchanged(PyObject* arguments, PyObject* checks) {
+  constexpr Py_ssize_t kParts = 9;
+  if (!PyTuple_Check(checks) || PyTuple_Size(checks) != kParts) return false;
+  auto* kind = reinterpret_cast<PyTypeObject*>(part(checks, 0));
+  PyObject* looks = part(checks, 1);
+  const Py_ssize_t count = PyTuple_Size(arguments);
+  if (count != PyTuple_Size(looks)) return false;
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (!is_like(part(arguments, i), kind, part(looks, i))) return false;
+  return all(part(checks, 2), has_attribute) && all(part(checks, 3), has_item) && all(part(checks, 4), gives) &&
+         all(part(checks, 5), has_items) && all(part(checks, 6), has_length) && all(part(checks, 7), stands_there) &&
+         all(part(checks, 8), read_numbers);
+}
+
 void bind_unchanged(nb::module_& m) {
-  m.def("_unchanged", [](nb::tuple args, nb::handle kind, nb::tuple arguments, nb::tuple attributes, nb::tuple items,
-                         nb::tuple results, nb::tuple lists, nb::tuple lengths) {
-    if (args.size() != arguments.size()) return false;
-    auto* type = reinterpret_cast<PyTypeObject*>(kind.ptr());
-    for (std::size_t i = 0; i < args.size(); ++i) {
-      const auto at = static_cast<Py_ssize_t>(i);
-      if (!is_like(part(args.ptr(), at), type, part(arguments.ptr(), at))) return false;
-    }
-    return all(attributes.ptr(), has_attribute) && all(items.ptr(), has_item) && all(results.ptr(), gives) &&
-           all(lists.ptr(), has_items) && all(lengths.ptr(), has_length);
+  m.def("_looks", [](nb::handle tensor) {
+    const Looks looks(tensor.ptr());
+    return nb::bytes(looks.words.data(), looks.bytes());
   });
 }
 

@@ -3,7 +3,7 @@ import operator
 
 import torch
 
-from windrow._core import _unchanged
+from windrow._core import _looks
 
 _requires_grad = operator.attrgetter("requires_grad")
 
@@ -12,37 +12,47 @@ class Known:
     """The arguments of the last call, and what is known of such: most calls are like the one before."""
 
     def __init__(self, entry, around, values, args, outcome, graded):
-        self.graded, self.without = list(graded), [p.grad is None for p in graded]
+        self.all_graded, self.graded, self.without = graded, list(graded), [p.grad is None for p in graded]
         self.parameters, self.differentiable = around.parameters, list(map(_requires_grad, around.parameters))
         self.entry, self.modules, self.outcome, self.around, self.values = entry, around.modules, outcome, around, values
         self.arguments = [(type(a), getattr(a, "shape", None), getattr(a, "dtype", None)) for a in args]
         self.flags = (torch.is_grad_enabled(), [m.training for m in self.modules])
-        self.checks, self.fitted = None, False  # made by the second call of its kind: shapes that take turns need none
+        self.repeat = entry.step._repeat
+        self.checks, self.fitted = None, 0  # made by the second call of its kind: shapes that take turns need none
 
-    def as_tuples(self):
-        """What `fits` and `Entry.is_current` look at, but for the optimizers, for one call of C++: where all of it is as it was, they need not be
-        asked. None where that cannot be said so."""
+    def as_tuples(self, args):
+        """What `fits`, `Entry.is_current` and `Entry.bring_gradients` look at, for one call of C++ (unchanged.cpp): where all of it is as it was,
+        they need not be asked. Before it the optimizers' numbers, or None where something is to be done before or after the plan. None alone where
+        that cannot be said so."""
         around, entry = self.around, self.entry
-        if not all(self.without):
+        if not args or not all(self.without) or entry.kept:
             return None
+        own = None if entry.cleared or entry.shadowed else tuple([slot.numbers for slot in entry.slots.all])
+        looks = [_looks(a) for a in args]
         found = around.as_tuples(self.values)
-        if found is None:
+        slots = [slot.as_tuples() for slot in entry.slots.all]
+        if found is None or None in slots or not all(looks):
             return None
         attributes, items, lists, lengths = found
+        rates = []
+        for more_attributes, more_items, more_lists, more_lengths, numbers in slots:
+            attributes, items, lists, lengths = attributes + more_attributes, items + more_items, lists + more_lists, lengths + more_lengths
+            rates.append(numbers)
         grad, training = self.flags
         attributes += [(m, "training", is_training) for m, is_training in zip(self.modules, training)]
-        attributes += [(p, "requires_grad", wanted) for p, wanted in zip(self.parameters, self.differentiable)] + [(p, "grad", None) for p in self.graded]
-        results = [(torch.is_grad_enabled, grad), *zip(entry.pointers, entry.expected)]
-        arguments = [(dtype, shape) for _, shape, dtype in self.arguments]
-        return (torch.Tensor, *map(tuple, (arguments, attributes, items + entry.places, results, lists, lengths)))
+        attributes += [(p, "requires_grad", wanted) for p, wanted in zip(self.parameters, self.differentiable)]
+        attributes += [(p, "grad", None) for p in [*self.graded, *entry.assumed_none]] + [(entry, "shadowed", entry.shadowed)]
+        lengths += [(held, len(held)) for held in (self.all_graded, entry.kept, entry.cleared, entry.assumed_none, entry.pointers, entry.slots.all)]
+        places = [(where.__self__, address) for where, address in zip(entry.pointers, entry.expected)]
+        parts = (looks, attributes, items + entry.places, [(torch.is_grad_enabled, grad)], lists, lengths, places, rates)
+        return own, (torch.Tensor, *map(tuple, parts))
 
-    def is_unchanged(self, args):
-        if self.checks is None or not _unchanged(args, *self.checks):
-            return False
-        for slot in self.entry.slots.all:
-            if not slot.is_current():
-                return False
-        return True
+    def repeated(self, args):
+        """The tensors that the function gives, if all is as it was; True, if something is to be done before or after the plan; None if not. Then nothing
+        has been done."""
+        if self.checks is None:
+            return None
+        return self.repeat(args, *self.checks)
 
     def fits(self, args):
         grad, training = self.flags
@@ -55,8 +65,10 @@ class Known:
             return False
         if self.graded and [p.grad is None for p in self.graded] != self.without:
             return False
-        if not self.around.same(self.around.values(), self.values):
-            return False
-        if not self.fitted:
-            self.checks, self.fitted = self.as_tuples(), True
-        return True
+        return self.around.same(self.around.values(), self.values) and self.entry.is_current()
+
+    def refresh(self, args):
+        """After a call that fitted although not all was as it was: ever more rarely, for what changes in every call is not worth it."""
+        self.fitted += 1
+        if self.fitted & (self.fitted - 1) == 0:
+            self.checks = self.as_tuples(args)

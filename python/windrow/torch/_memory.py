@@ -202,9 +202,30 @@ class Slot:
         if self.flags != self.current_flags() or self.members != [len(group["params"]) for group in groups]:
             return False
         self.read_numbers()
-        self.seen = values
+        self.seen[:] = values
         self.has_tensors = any(isinstance(v, torch.Tensor) for group in values for v in group)
         return True
+
+
+    def as_tuples(self):
+        """What `is_current` looks at: attributes, items of dicts, lists, lengths, and the numbers, which may differ. None where that cannot be said
+        so."""
+        optimizer, shared, groups = self.optimizer, self.shared, self.optimizer.param_groups
+        if self.has_tensors or shared.stepped_by is not self.token:
+            return None
+        attributes = [(optimizer, "_opt_called", True), (optimizer, "state", self.state), (optimizer, "param_groups", groups),
+                      (shared, "stepped_by", self.token), (shared, "version", shared.version), (self.counts, "_version", shared.version)]
+        names, items, numbers = self.rule.numbers, [], []
+        for i, group in enumerate(groups):
+            for key, value in group.items():
+                name, is_pair = ("beta1", True) if key == "betas" else (key, False)
+                if name in names and [type(v) for v in (value if is_pair else [value])] == [float] * (1 + is_pair):
+                    numbers.append((group, key, i * len(names) + names.index(name), is_pair))
+                elif key != "params":
+                    items.append((group, key, value))
+        lists = [(groups, tuple(groups))] + [(group["params"], tuple(group["params"])) for group in groups]
+        items += [(group, "params", group["params"]) for group in groups]
+        return attributes, items, lists, [(self.state, self.length)], (self.numbers, self.seen, tuple(numbers))
 
 
 class Slots:
