@@ -91,6 +91,47 @@ TEST(Contract, ManyBlocks) {
   for (const Semiring semiring : kSemirings) check({1, 3, 1100, 100}, semiring, DType::f64, 3, options);
 }
 
+/// Truths with whole steps of the depth in which "and" is 0, or nearly: what is left out changes no bit beside a single
+/// row, of which nothing is left out. A NaN in such a step is seen.
+TEST(Contract, LukasiewiczLeavesOutWhatIsZero) {
+  constexpr int64_t kRows = 41, kDepth = 600, kColumns = 90;
+  std::mt19937 random(8);
+  const auto number = [&](double most) { return std::uniform_real_distribution<double>(0, most)(random); };
+  std::vector<double> a(kRows * kDepth), b(kDepth * kColumns);
+  for (double& v : a) v = number(1) < 0.003 ? number(1) : number(0.5);
+  for (double& v : b) v = number(1) < 0.003 ? number(1) : number(0.5);
+  const auto joined = [](const Array& x, const Array& y, const CompileOptions& options) {
+    return numbers(test::run_once(
+        [](const List& at) { return List{contract("xy,yz->xz", at[0], at[1], Semiring::lukasiewicz)}; }, {x, y}, options)[0]);
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const cpu::Target target : cpu::available_targets())
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      const CompileOptions options{.lanes = 1, .simd = std::string(cpu::name_of(target))};
+      const Array right = Array::from(b, {kDepth, kColumns}).astype(dtype);
+      const auto whole = joined(Array::from(a, {kRows, kDepth}).astype(dtype), right, options);
+      for (int64_t i = 0; i < kRows; ++i) {
+        const std::vector<double> row(a.begin() + i * kDepth, a.begin() + (i + 1) * kDepth);
+        const auto alone = joined(Array::from(row, {1, kDepth}).astype(dtype), right, options);
+        for (int64_t j = 0; j < kColumns; ++j) {
+          double sum = 0;
+          for (int64_t k = 0; k < kDepth; ++k) sum += std::max(0.0, row[k] + b[k * kColumns + j] - 1);
+          ASSERT_EQ(whole[i * kColumns + j], alone[j]) << i << "," << j << " " << options.simd;
+          ASSERT_NEAR(alone[j], std::min(1.0, sum), 1e-5) << i << "," << j << " " << options.simd;
+        }
+      }
+      for (const bool in_first : {true, false}) {
+        auto x = a, y = b;
+        (in_first ? x[7 * kDepth + 500] : y[500 * kColumns + 7]) = nan;
+        const auto got = joined(Array::from(x, {kRows, kDepth}).astype(dtype),
+                                Array::from(y, {kDepth, kColumns}).astype(dtype), options);
+        for (int64_t i = 0; i < kRows; ++i)
+          for (int64_t j = 0; j < kColumns; ++j)
+            ASSERT_EQ(std::isnan(got[i * kColumns + j]), (in_first ? i : j) == 7) << i << "," << j << " " << options.simd;
+      }
+    }
+}
+
 TEST(Contract, CutsAlongAnyAxis) {
   for (const Semiring semiring : kSemirings) {
     check({1, 64, 16, 16}, semiring, DType::f64, 4, {.lanes = 4});

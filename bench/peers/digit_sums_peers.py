@@ -53,7 +53,7 @@ def train_ltn(images, labels, places, seconds):
     optimiser = torch.optim.Adam(model.parameters(), lr=0.001)
     x, _, total = sums(images, labels, places)
     shift = [10 ** k for k in range(places)] * 2
-    start, batch = time.perf_counter(), 32 if places < 3 else 2  # what is held in memory is 10^(2N) numbers for each
+    start, batch = time.perf_counter(), {1: 32, 2: 32, 3: 2}.get(places, 1)  # what is held in memory is 10^(2N) numbers for each
     while time.perf_counter() - start < seconds:
         for i in torch.randperm(len(x)).split(batch):
             if time.perf_counter() - start > seconds:

@@ -56,8 +56,12 @@ def children_time():
 
 CASES = [("closure", "chain", chain, n) for n in (100, 1000, 3000, 10000)] + \
         [("closure", "random graph", scattered, n) for n in (100, 1000, 3000, 10000)] + \
+        [("ancestor", "chain", chain, n) for n in (100, 1000, 3000, 10000)] + \
+        [("ancestor", "random graph", scattered, n) for n in (100, 1000, 3000, 10000)] + \
         [("ancestor", "tree", tree, n) for n in (100, 1000, 10000)] + \
-        [("same generation", "tree", tree, n) for n in (100, 1000, 4000)]
+        [("same generation", "chain", chain, n) for n in (100, 1000, 10000)] + \
+        [("same generation", "tree", tree, n) for n in (100, 1000, 4000, 10000)] + \
+        [("same generation", "random graph", scattered, n) for n in (100, 1000, 3000, 10000)]
 
 
 def pairs_of_a_closure(edges):
@@ -102,12 +106,32 @@ def pairs_of_a_closure(edges):
 
 
 def pairs_of_a_generation(edges):
-    """In a tree: nodes that are equally far from the root."""
-    depth, many = {0: 0}, {}
-    for a, b in edges:  # parents come first
-        depth[b] = depth[a] + 1
-        many[depth[b]] = many.get(depth[b], 0) + 1
-    return sum(n * (n - 1) for n in many.values())
+    """Pairs with ways of equal length from one node to both that part at once. What shares a generation with a node is a
+    number with a bit a node; a pair is passed on to the children of its two once, when it is found."""
+    children, below = {}, {}
+    for a, b in edges:
+        children.setdefault(a, []).append(b)
+        below[a] = below.get(a, 0) | 1 << b
+    found, fresh = {}, {}
+    for a, many in children.items():
+        for b in many:
+            fresh[b] = fresh.get(b, 0) | below[a] & ~(1 << b)
+    while fresh:
+        found_now, fresh = fresh, {}
+        for x, bits in found_now.items():
+            found[x] = found.get(x, 0) | bits
+        for x, bits in found_now.items():
+            if x not in children:
+                continue
+            passed = 0
+            for at, digit in enumerate(reversed(bin(bits)[2:])):
+                if digit == "1":
+                    passed |= below.get(at, 0)
+            for child in children[x]:
+                more = passed & ~found.get(child, 0)
+                if more:
+                    fresh[child] = fresh.get(child, 0) | more
+    return sum(bin(bits).count("1") for bits in found.values())
 
 
 def windrow(program, rules, edges, tuples, limit):

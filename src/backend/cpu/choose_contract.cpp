@@ -50,7 +50,7 @@ Contraction make_contraction(const ContractShape& shape, Target target, const Ma
   const std::int64_t fit = machine.l2 * 3 / 8 / bytes / made.depth_block / kernel.panel;
   const std::int64_t all = (shape.columns + kernel.lanes - 1) / kernel.lanes * kernel.lanes;
   made.column_block = std::min(std::max<std::int64_t>(fit, 1) * kernel.panel, all);
-  made.scratch_bytes = static_cast<std::size_t>(made.depth_block * made.column_block * bytes);
+  made.scratch_bytes = static_cast<std::size_t>(made.depth_block * (made.column_block + kernel.spare) * bytes);
   return made;
 }
 

@@ -1,6 +1,7 @@
 // The register tile of contractions: "and" and "or" of each semiring, and how their gradients are gathered. Included
 // again for every target, by one file an element type.
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <type_traits>
 
@@ -61,12 +62,14 @@ struct Step {
 };
 
 // What a tile keeps for every element and does with one "and". Rows and vectors are what registers hold. Where
-// `kWhole`, the whole depth is gone through at once.
+// `kWhole`, the whole depth is gone through at once. Where `kSkips`, steps of the depth whose "and" is 0 everywhere in a
+// strip are left out, which changes no bit: of lukasiewicz those are most, unless results are near 1 anyway.
 
 template <Semiring semiring, bool careful>
 struct Result {
   static constexpr Semiring kSemiring = semiring;
   static constexpr bool kSecond = false, kOwn = false, kWhole = false;
+  static constexpr bool kSkips = semiring == Semiring::lukasiewicz;
   // The careful tile is rarely wanted: a small one compiles fast.
   static constexpr int kStates = 1;
   static constexpr int kRows = careful ? 2 : kManyRegisters ? 8 : 4;
@@ -110,7 +113,7 @@ struct Result {
 template <Semiring semiring>
 struct Share {
   static constexpr Semiring kSemiring = semiring;
-  static constexpr bool kSecond = false, kOwn = true, kWhole = true;
+  static constexpr bool kSecond = false, kOwn = true, kWhole = true, kSkips = false;
   static constexpr bool kFactors = semiring == Semiring::noisy_or;
   static constexpr int kStates = kFactors ? 2 : 1;
   static constexpr int kRows = kManyRegisters ? (kFactors ? 2 : 4) : 2;
@@ -148,7 +151,7 @@ struct Share {
 template <Semiring semiring>
 struct ByFirst {
   static constexpr Semiring kSemiring = semiring;
-  static constexpr bool kSecond = semiring != Semiring::lukasiewicz, kOwn = true, kWhole = false;
+  static constexpr bool kSecond = semiring != Semiring::lukasiewicz, kOwn = true, kWhole = false, kSkips = false;
   static constexpr int kStates = 1, kRows = kManyRegisters ? 4 : 2, kVectors = kManyRegisters ? 3 : 2;
   template <class V>
   static HWY_INLINE void start(V& s, V&) {
@@ -195,9 +198,10 @@ struct Square {
   i64 depth, last;  // lanes of the last vector that are columns
   bool merge;
   T one = 1;  // not known to the compiler where it is used
+  const std::int32_t* steps = nullptr;  // of a list: the steps of the depth, for which `first` has the rows side by side
 };
 
-template <class Cell, class T, int Rows, int Vectors>
+template <class Cell, class T, int Rows, int Vectors, bool Listed = false>
 HWY_NOINLINE void run_square(const Square<T>& t) {
   const Tag<T> d;
   using V = hn::Vec<Tag<T>>;
@@ -222,19 +226,20 @@ HWY_NOINLINE void run_square(const Square<T>& t) {
   }
   const V one = hn::Set(d, t.one);
   const T *HWY_RESTRICT a = t.first, *HWY_RESTRICT second = t.second, *HWY_RESTRICT b = t.panel;
-  for (i64 k = t.depth; k > 0; --k) {
+  for (i64 k = 0; k < t.depth; ++k) {
     V row[Vectors];
+    if constexpr (Listed) b = t.panel + t.steps[k] * (Vectors * N);
     WR_UNROLL for (int j = 0; j < Vectors; ++j) row[j] = hn::LoadU(d, b + j * N);
     WR_UNROLL for (int i = 0; i < Rows; ++i) {
-      const V x = hn::Set(d, a[i * t.first_row]);
+      const V x = hn::Set(d, a[Listed ? i : i * t.first_row]);
       V y = x;
       if constexpr (Cell::kSecond) y = hn::Set(d, second[i * t.second_row]);
       WR_UNROLL for (int j = 0; j < Vectors; ++j)
           Cell::step(state[i][j], at(more, i, j), Step<V>{row[j], x, y, at(own, i, j), one, i % 2 == 0});
     }
-    a += t.first_col;
+    a += Listed ? Rows : t.first_col;
     if constexpr (Cell::kSecond) second += t.second_col;
-    b += Vectors * N;
+    if constexpr (!Listed) b += Vectors * N;
   }
   WR_UNROLL for (int i = 0; i < Rows; ++i) {
     WR_UNROLL for (int j = 0; j < Vectors; ++j) {
@@ -254,15 +259,15 @@ template <class T>
 using SquareFunction = void (*)(const Square<T>&);
 
 /// Tiles are as high as registers allow, then half of that, and so on.
-template <class Cell, class T, int Rows>
+template <class Cell, class T, int Rows, bool Listed = false>
 SquareFunction<T> square_of(i64 rows, i64 vectors) {
-  if constexpr (Rows > 1)
+  if constexpr (Rows > 1 && !Listed)
     if (rows < Rows) return square_of<Cell, T, Rows / 2>(rows, vectors);
   if constexpr (Cell::kVectors >= 3)
-    if (vectors == 3) return run_square<Cell, T, Rows, 3>;
+    if (vectors == 3) return run_square<Cell, T, Rows, 3, Listed>;
   if constexpr (Cell::kVectors >= 2)
-    if (vectors == 2) return run_square<Cell, T, Rows, 2>;
-  return run_square<Cell, T, Rows, 1>;
+    if (vectors == 2) return run_square<Cell, T, Rows, 2, Listed>;
+  return run_square<Cell, T, Rows, 1, Listed>;
 }
 inline i64 height_of(i64 most, i64 left) {
   while (most > left) most /= 2;
@@ -308,20 +313,90 @@ bool has_zero(const Square<T>& t, i64 rows, i64 columns) {
   return false;
 }
 
-template <class Cell, class T>
-void run_strip(Square<T> t, i64 rows, const Panels& columns, const T* packed) {
+// ---- steps that are left out ----
+
+/// Memory behind the panels, for each step of the depth: the greatest number of the block's columns, the strip's rows
+/// and the number of the step.
+template <class Cell>
+constexpr i64 kSpare = Cell::kSkips ? Cell::kRows + 2 : 0;
+
+/// The greatest numbers of all columns for each step, NaN where one is.
+template <class T>
+void find_highest(const T* packed, const Panels& columns, i64 depth, T* highest) {
+  const Tag<T> d;
   constexpr i64 N = kLanes<T>;
+  std::fill_n(highest, depth, -std::numeric_limits<T>::infinity());
+  for (i64 p = 0; p < columns.count(); ++p)
+    for (i64 k = 0; k < depth; ++k) {
+      auto most = hn::Set(d, highest[k]);
+      for (i64 j = 0; j < columns.width(p); j += N, packed += N)
+        most = better<Semiring::max_plus, true>(most, hn::LoadU(d, packed));
+      highest[k] = hn::AllFalse(d, hn::IsNaN(most)) ? hn::GetLane(hn::MaxOfLanes(d, most)) : std::numeric_limits<T>::quiet_NaN();
+    }
+}
+
+/// In how many steps something may be above 0. A NaN may be.
+template <int Rows, class T>
+i64 count_useful(const Square<T>& t, const T* highest) {
+  const Tag<T> d;
+  constexpr i64 N = kLanes<T>;
+  i64 k = 0, useless = 0;
+  for (; k + N <= t.depth; k += N) {
+    const auto high = hn::LoadU(d, highest + k);
+    auto none = hn::Le(hn::Add(hn::LoadU(d, t.first + k), high), hn::Zero(d));
+    WR_UNROLL for (int i = 1; i < Rows; ++i)
+        none = hn::And(none, hn::Le(hn::Add(hn::LoadU(d, t.first + i * t.first_row + k), high), hn::Zero(d)));
+    useless += static_cast<i64>(hn::CountTrue(d, none));
+  }
+  return t.depth - useless;
+}
+
+/// Only a list of few steps pays for being made, and only beside many columns.
+template <class Cell, class T>
+bool make_list(Square<T>& t, i64 columns, T* spare) {
+  constexpr int kRows = Cell::kRows;
+  if (t.first_col != 1 || columns < 4 * kLanes<T> || 2 * count_useful<kRows>(t, spare) > t.depth) return false;
+  T* const rows = spare + t.depth;
+  auto* const steps = reinterpret_cast<std::int32_t*>(rows + kRows * t.depth);
+  i64 count = 0;
+  for (i64 k = 0; k < t.depth; ++k) {
+    bool none = true;
+    WR_UNROLL for (int i = 0; i < kRows; ++i) {
+      const T a = t.first[i * t.first_row + k];
+      rows[count * kRows + i] = a;
+      none &= a + spare[k] <= 0;
+    }
+    steps[count] = static_cast<std::int32_t>(k);
+    count += none ? 0 : 1;
+  }
+  t.first = rows;
+  t.steps = steps;
+  t.depth = count;
+  return true;
+}
+
+template <class Cell, class T>
+void run_strip(Square<T> t, i64 rows, const Panels& columns, const T* packed, T* spare) {
+  constexpr i64 N = kLanes<T>;
+  const i64 depth = t.depth;
+  bool listed = false;
+  if constexpr (Cell::kSkips) listed = rows == Cell::kRows && make_list<Cell>(t, columns.size, spare);
   T* const out = t.out;
   const T* const own = t.own;
   for (i64 p = 0, j = 0; p < columns.count(); j += columns.width(p++)) {
     const i64 width = columns.width(p), here = std::min(width, columns.size - j);
-    t.panel = packed + j * t.depth;
+    t.panel = packed + j * depth;
     t.out = out + j;
     t.own = own + j;
     t.last = here - (width / N - 1) * N;
     if constexpr (std::is_same_v<Cell, Share<Semiring::noisy_or>>)
       if (!has_zero(t, rows, here)) {
         for (i64 i = 0; i < rows; ++i) std::fill_n(t.out + i * t.out_row, here, T{0});
+        continue;
+      }
+    if constexpr (Cell::kSkips)
+      if (listed) {
+        square_of<Cell, T, Cell::kRows, true>(rows, width / N)(t);
         continue;
       }
     square_of<Cell, T, Cell::kRows>(rows, width / N)(t);
@@ -349,6 +424,8 @@ void run_matrix(const Contraction& made, const T* first, const T* second, const 
       const i64 depth = s.depth == 0 ? 0 : deep.length(z);
       pack_block(panel + k * s.panel.row + j * s.panel.column, s.panel.column, s.panel.row, columns, depth, packed);
       prepare_panels<Cell::kSemiring>(packed, across.width(x) / kLanes<T> * depth);
+      T* const spare = packed + made.column_block * made.depth_block;
+      if constexpr (Cell::kSkips) find_highest(packed, columns, depth, spare);
       for (i64 i = 0, rows = 0; i < s.rows; i += rows) {
         rows = height_of(Cell::kRows, s.rows - i);
         const Square<T> t{first + i * s.first.row + k * s.first.column,
@@ -365,7 +442,7 @@ void run_matrix(const Contraction& made, const T* first, const T* second, const 
                           depth,
                           0,
                           z > 0 || s.accumulate};
-        run_strip<Cell, T>(t, rows, columns, packed);
+        run_strip<Cell, T>(t, rows, columns, packed, spare);
       }
     }
   }
@@ -398,7 +475,7 @@ ContractKernel kernel_of(ContractJob job) {
   constexpr bool careful = is_won(semiring);
   if (job == ContractJob::result)
     return {run_contraction<Result<semiring, false>, Result<semiring, careful>, T>, N,
-            Result<semiring, false>::kVectors * N};
+            Result<semiring, false>::kVectors * N, kSpare<Result<semiring, false>>};
   if (job == ContractJob::share && semiring != Semiring::lukasiewicz)
     return {run_contraction<Share<semiring>, Share<semiring>, T>, N, Share<semiring>::kVectors * N};
   return {run_contraction<ByFirst<semiring>, ByFirst<semiring>, T>, N, ByFirst<semiring>::kVectors * N};

@@ -59,6 +59,7 @@ std::int64_t contraction_lanes(DType dtype, Target target);
 struct ContractKernel {
   Contraction::Run run = nullptr;
   std::int64_t lanes = 0, panel = 0;  // columns of a vector, and of the widest tile
+  std::int64_t spare = 0;             // elements of scratch for each step of the depth, behind the panels
 };
 template <class T>
 ContractKernel contract_kernel(ContractJob job, Semiring semiring, Target target);
