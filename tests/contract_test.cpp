@@ -101,8 +101,9 @@ TEST(Contract, LukasiewiczLeavesOutWhatIsZero) {
   for (double& v : a) v = number(1) < 0.003 ? number(1) : number(0.5);
   for (double& v : b) v = number(1) < 0.003 ? number(1) : number(0.5);
   const auto joined = [](const Array& x, const Array& y, const CompileOptions& options) {
-    return numbers(test::run_once(
-        [](const List& at) { return List{contract("xy,yz->xz", at[0], at[1], Semiring::lukasiewicz)}; }, {x, y}, options)[0]);
+    return numbers(
+        test::run_once([](const List& at) { return List{contract("xy,yz->xz", at[0], at[1], Semiring::lukasiewicz)}; },
+                       {x, y}, options)[0]);
   };
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const cpu::Target target : cpu::available_targets())
@@ -127,7 +128,8 @@ TEST(Contract, LukasiewiczLeavesOutWhatIsZero) {
                                 Array::from(y, {kDepth, kColumns}).astype(dtype), options);
         for (int64_t i = 0; i < kRows; ++i)
           for (int64_t j = 0; j < kColumns; ++j)
-            ASSERT_EQ(std::isnan(got[i * kColumns + j]), (in_first ? i : j) == 7) << i << "," << j << " " << options.simd;
+            ASSERT_EQ(std::isnan(got[i * kColumns + j]), (in_first ? i : j) == 7)
+                << i << "," << j << " " << options.simd;
       }
     }
 }

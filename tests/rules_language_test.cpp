@@ -1,4 +1,5 @@
 // The language of rules: parsing, formatting, and what is refused, with the words in which it is refused.
+#include <cmath>
 #include <ctime>
 
 #include "temporary_files.h"
@@ -338,6 +339,10 @@ TEST(RulesLanguage, MistakesInDataNameTheirSource) {
             }),
             "p.wr: index 1 of W has 4 elements in the array that is given, 3 were expected (domain N)");
   SolveOptions options;
+  options.semantics = Semantics::boolean;
+  program.set("E", Array::from<float>({{0, 1, 0}, {0, 0, std::nanf("")}, {0, 0, 0}}));
+  EXPECT_EQ(error_of([&] { program.run(options); }),
+            "p.wr: the array that is given for E has at (1, 2) no number, which is neither true nor false");
   options.semantics = Semantics::product;
   program.set("E", Array::from<float>({{0, 1, 0.5F}, {0, 0, 2}, {0, 0, 0}}));
   EXPECT_EQ(
@@ -373,6 +378,29 @@ TEST(RulesLanguage, NegationMustBeStratified) {
                  "p.wr:2:19: P depends on its own negation: P <- not Q <- R <- P; negation must be stratified");
   expect_refused("E(A, B).\nP(x) :- E(x, _), count(y: E(x, y), P(y)) >= 1.",
                  "p.wr:2:36: P depends on its own negation: P <- not P; negation must be stratified");
+}
+
+/// A domain that grows with the data has constants by their names, which an array lacks: they were read beyond the end.
+TEST(RulesLanguage, AnArrayOverADomainThatGrows) {
+  const std::string rules = "domain V.\nrel E(V, V) input.\nT(x, y) :- E(x, y).\n";
+  const Array chain = Array::from<float>({{0, 1, 0}, {0, 0, 1}, {0, 0, 0}});
+  using Rows = std::vector<std::vector<std::string>>;
+  Program numbered = Program::parse(rules, "p.wr");
+  numbered.set("E", chain);
+  EXPECT_EQ(numbered.query("T(x, y)").rows, Rows({{"0", "1"}, {"1", "2"}}));
+  EXPECT_EQ(numbered.query("T(x, 2)").rows, Rows({{"1"}}));
+  Program named = Program::parse(rules + "rel Name(V).\nName(Ann).\nName(Bob).\nName(Cora).\n", "p.wr");
+  named.set("E", chain);
+  EXPECT_EQ(named.query("T(x, y)").rows, Rows({{"Ann", "Bob"}, {"Bob", "Cora"}}));
+  Program other = Program::parse(rules + "?- T(Ann, y).\n", "p.wr");
+  EXPECT_EQ(error_of([&] { other.set("E", chain); }),
+            "p.wr: domain V has 1 constant, and an array that is given has 3 along it; an array names none: declare "
+            "them, as in `domain V = 3.` or `domain V = {Ann, Bob}.`");
+  EXPECT_EQ(error_of([&] {
+              numbered.set("E", Array::from<float>({{0, 1, 0}, {0, 0, 1}}));
+            }),
+            "p.wr: domain V has 2 constants, and an array that is given has 3 along it; an array names none: declare "
+            "them, as in `domain V = 3.` or `domain V = {Ann, Bob}.`");
 }
 
 TEST(RulesLanguage, AFactHasNoVariables) {

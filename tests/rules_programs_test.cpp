@@ -1,6 +1,9 @@
 // The programs of examples/rules, each against the same computation written by hand in double.
+#include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <filesystem>
+#include <limits>
 
 #include "temporary_files.h"
 #include "windrow/rules.h"
@@ -385,6 +388,48 @@ TEST(RulesPrograms, EveryExampleFormatsToItself) {
     ++programs;
   }
   EXPECT_GE(programs, 14);
+}
+
+// ---- how long they take to compile ----
+
+std::vector<std::filesystem::path> all_examples() {
+  std::vector<std::filesystem::path> found;
+  const auto folder = std::filesystem::path(WINDROW_TEST_DATA).parent_path().parent_path() / "examples/rules";
+  for (const auto& file : std::filesystem::directory_iterator(folder))
+    if (file.path().extension() == ".wr") found.push_back(file.path());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+/// Reading, checking, compiling and running, of the processor: others may use it too. The best of three.
+TEST(RulesProgramsTiming, AnswersInUnderAHundredMilliseconds) {
+  const auto files = all_examples();
+  ASSERT_GE(files.size(), 18U);
+  for (const auto& file : files) {
+    double best = std::numeric_limits<double>::infinity();
+    for (int round = 0; round < 3; ++round) {
+      const std::clock_t start = std::clock();
+      static_cast<void>(Program::parse_file(file.string()).run());
+      best = std::min(best, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+    }
+    EXPECT_LT(best, 0.1) << file.filename();
+    RecordProperty(file.stem().string(), std::to_string(best * 1e3) + " ms");
+  }
+}
+
+/// The step of those that learn, with its gradients.
+TEST(RulesProgramsTiming, StepsCompileInUnderAHundredMilliseconds) {
+  int learning = 0;
+  for (const auto& file : all_examples()) {
+    if (read_text(file.string()).find("\n@minimize") == std::string::npos) continue;
+    ++learning;
+    double best = std::numeric_limits<double>::infinity();
+    for (int round = 0; round < 3; ++round)
+      best = std::min(best, Program::parse_file(file.string()).train({.steps = 1}).compile_seconds);
+    EXPECT_LT(best, 0.1) << file.filename();
+    EXPECT_GT(best, 0) << file.filename();
+  }
+  EXPECT_GE(learning, 6);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/nearest.h"
 #include "rules/functions.h"
@@ -110,6 +111,7 @@ void Slots::place_constants(Group& g, Checked& program) const {
 }
 
 void Slots::finish(Checked& program, const std::function<std::string(int)>& described) {
+  number_arrays(program);
   for (std::size_t s = 0; s < parent_.size(); ++s) {
     if (parent_[s] != static_cast<int>(s)) continue;
     Group& g = groups_[s];
@@ -124,6 +126,44 @@ void Slots::finish(Checked& program, const std::function<std::string(int)>& desc
     }
     place_constants(g, program);
   }
+  for (std::size_t s = 0; s < parent_.size(); ++s)
+    if (parent_[s] == static_cast<int>(s)) check_array(groups_[s], program);
+}
+
+// An array has no names for its elements: those of an open domain are numbers, unless constants say otherwise.
+void Slots::number_arrays(Checked& program) const {
+  const auto each = [&](auto&& fn) {
+    for (std::size_t s = 0; s < parent_.size(); ++s)
+      if (const Group& g = groups_[s]; parent_[s] == static_cast<int>(s) && g.domain >= 0)
+        fn(g, program.domains[g.domain]);
+  };
+  each([](const Group& g, Domain& d) {
+    if (!d.open || d.size > 0 || g.size < 0) return;
+    d.numbers = true;
+    d.size = g.size;
+  });
+  std::set<const Domain*> named;
+  each([&](const Group& g, const Domain& d) {
+    if (d.open && d.numbers && std::any_of(g.constants.begin(), g.constants.end(), [&](const Constant& c) {
+          return !c.only_compared && d.find(c.text) < 0;
+        }))
+      named.insert(&d);
+  });
+  each([&](const Group&, Domain& d) {
+    if (!named.contains(&d)) return;
+    d.numbers = false;
+    d.size = 0;
+    named.erase(&d);
+  });
+}
+
+void Slots::check_array(const Group& g, const Checked& program) {
+  const Domain& d = program.domains[g.domain];
+  if (g.size < 0 || d.size == g.size) return;
+  throw Error(
+      fmt::format("{}: domain {} has {} constant{}, and an array that is given has {} along it; an array names none: "
+                  "declare them, as in `domain {} = {}.` or `domain {} = {{Ann, Bob}}.`",
+                  program.syntax.name, d.name, d.size, d.size == 1 ? "" : "s", g.size, d.name, g.size, d.name));
 }
 
 }  // namespace wr::rules

@@ -22,7 +22,8 @@ class Slots {
   void add_constant(int slot, const std::string& text, Place place, const std::string* table = nullptr);
   /// A constant that is only compared with: it need not belong to the domain where the order alone is asked.
   void add_compared(int slot, const std::string& text, Place place, const std::string& compare);
-  /// Makes the domains that nobody declared, puts constants into open ones, and refuses unknown constants.
+  /// Makes the domains that nobody declared, puts constants into open ones, and refuses unknown constants and arrays of
+  /// other sizes.
   void finish(Checked& program, const std::function<std::string(int)>& described);
   int domain_of(int slot) const { return group(root(slot)).domain; }
   /// Before finish(): whether anything says what the slot's domain is, and a number that equal domains share.
@@ -46,6 +47,8 @@ class Slots {
   Group& group(int root) { return groups_[root]; }
   const Group& group(int root) const { return groups_[root]; }
   void place_constants(Group& g, Checked& program) const;
+  void number_arrays(Checked& program) const;
+  static void check_array(const Group& g, const Checked& program);
 
   mutable std::vector<int> parent_;
   std::vector<Group> groups_;

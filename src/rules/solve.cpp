@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "rules/functions.h"
@@ -92,6 +93,15 @@ void Solver::load_array(int predicate, const Array& array) {
     for (int a = array.rank() - 1; a >= 0; --a) {
       tuple[a] = static_cast<Value>(rest % array.shape()[a]);
       rest /= array.shape()[a];
+    }
+    if (std::isnan(v[i])) {
+      const Predicate& p = program_.predicates[predicate];
+      std::string at;
+      for (std::size_t a = 0; a < tuple.size(); ++a)
+        at += (at.empty() ? "" : ", ") + program_.domains[p.domains[a]].name_of(tuple[a]);
+      throw Error(
+          fmt::format("{}: the array that is given for {} has at ({}) no number, which is neither true nor false",
+                      program_.syntax.name, p.name, at));
     }
     add_fact(predicate, tuple);
   }

@@ -62,8 +62,8 @@ struct Step {
 };
 
 // What a tile keeps for every element and does with one "and". Rows and vectors are what registers hold. Where
-// `kWhole`, the whole depth is gone through at once. Where `kSkips`, steps of the depth whose "and" is 0 everywhere in a
-// strip are left out, which changes no bit: of lukasiewicz those are most, unless results are near 1 anyway.
+// `kWhole`, the whole depth is gone through at once. Where `kSkips`, steps of the depth whose "and" is 0 everywhere in
+// a strip are left out, which changes no bit: of lukasiewicz those are most, unless results are near 1 anyway.
 
 template <Semiring semiring, bool careful>
 struct Result {
@@ -198,7 +198,8 @@ struct Square {
   i64 depth, last;  // lanes of the last vector that are columns
   bool merge;
   T one = 1;  // not known to the compiler where it is used
-  const std::int32_t* steps = nullptr;  // of a list: the steps of the depth, for which `first` has the rows side by side
+  const std::int32_t* steps =
+      nullptr;  // of a list: the steps of the depth, for which `first` has the rows side by side
 };
 
 template <class Cell, class T, int Rows, int Vectors, bool Listed = false>
@@ -331,7 +332,8 @@ void find_highest(const T* packed, const Panels& columns, i64 depth, T* highest)
       auto most = hn::Set(d, highest[k]);
       for (i64 j = 0; j < columns.width(p); j += N, packed += N)
         most = better<Semiring::max_plus, true>(most, hn::LoadU(d, packed));
-      highest[k] = hn::AllFalse(d, hn::IsNaN(most)) ? hn::GetLane(hn::MaxOfLanes(d, most)) : std::numeric_limits<T>::quiet_NaN();
+      highest[k] =
+          hn::AllFalse(d, hn::IsNaN(most)) ? hn::GetLane(hn::MaxOfLanes(d, most)) : std::numeric_limits<T>::quiet_NaN();
     }
 }
 
@@ -344,8 +346,8 @@ i64 count_useful(const Square<T>& t, const T* highest) {
   for (; k + N <= t.depth; k += N) {
     const auto high = hn::LoadU(d, highest + k);
     auto none = hn::Le(hn::Add(hn::LoadU(d, t.first + k), high), hn::Zero(d));
-    WR_UNROLL for (int i = 1; i < Rows; ++i)
-        none = hn::And(none, hn::Le(hn::Add(hn::LoadU(d, t.first + i * t.first_row + k), high), hn::Zero(d)));
+    WR_UNROLL for (int i = 1; i < Rows; ++i) none =
+        hn::And(none, hn::Le(hn::Add(hn::LoadU(d, t.first + i * t.first_row + k), high), hn::Zero(d)));
     useless += static_cast<i64>(hn::CountTrue(d, none));
   }
   return t.depth - useless;
