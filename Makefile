@@ -11,7 +11,7 @@ define configure
 @[ -f $(2)/CMakeCache.txt ] || cmake --preset $(1) $(GENERATOR)
 endef
 
-.PHONY: help deps build run test python test-python test-python-torch test-python-peers wheel test-wheel debug test-clang asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules bench-digit-sums bench-digit-sums-peers bench-links soak attack guard guard-update install clean program docs test-browser test-shells test-timing test-devices test-tensorboard test-long test-arm
+.PHONY: help deps build run test python test-python test-python-torch test-python-peers wheel test-wheel debug test-clang asan tsan format format-check tidy bench bench-peers rules-clingo bench-rules bench-digit-sums bench-digit-sums-peers bench-links soak attack guard guard-update install clean program docs test-browser test-shells test-conan test-timing test-devices test-tensorboard test-long test-arm
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 15
@@ -167,6 +167,11 @@ attack: program  ## what enemies, full disks and mistaken users do to the progra
 test-shells: build  ## completion in bash, zsh and fish, and the manual page (installs them)
 	@scripts/install-deps.sh python3 zsh fish man-db groff-base
 	ctest --test-dir build -R '^shell\.' --output-on-failure
+
+test-conan: deps  ## a Conan package of this checkout, and a project that uses it (installs Conan into build/venv-conan)
+	@scripts/install-deps.sh python3-venv
+	@scripts/python-env.sh build/venv-conan conan
+	JOBS=$(JOBS) scripts/test-conan.sh build/venv-conan/bin/conan build/conan -o '&:targets=native'
 
 soak: program  ## four trainings at once, killed, stopped, without disk and resumed for five minutes: nothing is lost
 	@scripts/install-deps.sh python3

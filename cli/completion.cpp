@@ -100,8 +100,8 @@ std::string bash_completion(const CommandInfo& program) {
       "  case \"$at $before\" in\n",
       program.name, position_cases(program, "${COMP_WORDS[i]}"));
   // Files are left to bash itself, which knows quotes, spaces and ~: it completes them where nothing else was offered.
-  out += values_cases(program, "COMPREPLY=($(compgen -W '{}' -- \"$word\"))", "compopt -o default",
-                      "compopt -o dirnames");
+  out +=
+      values_cases(program, "COMPREPLY=($(compgen -W '{}' -- \"$word\"))", "compopt -o default", "compopt -o dirnames");
   out += "  esac\n  local options= commands= files=\n  case \"$at\" in\n";
   each_command(program, "", [&](const CommandInfo& c, const std::string& path) {
     std::vector<std::string> options{"--help"}, commands;

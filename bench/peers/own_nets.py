@@ -99,13 +99,16 @@ def lines_of(text, begin, end):
 def count():
     here = pathlib.Path(__file__)
     python = here.read_text()
-    cpp = (here.resolve().parent.parent.parent / "examples" / "own_nets.cpp").read_text()
-    print("|  | Windrow (C++) | PyTorch |\n|---|---|---|")
+    root = here.resolve().parent.parent.parent
+    cpp = (root / "examples" / "own_nets.cpp").read_text()
+    by_hand = (root / "tests" / "own_modules_test.cpp").read_text()
+    print("| | Windrow (C++) | by hand | PyTorch |\n|---|---|---|---|")
     for name, words in (("Block", "a transformer block"), ("Reader", "a recurrent net"), ("Recommender", "a recommender")):
         print(f"| {words} | {lines_of(cpp, 'struct ' + name, chr(10) + '};') + 1} | "
+              f"{lines_of(by_hand, '(?:class|struct) ' + name, chr(10) + '};') + 1} | "
               f"{lines_of(python, 'class ' + name, chr(10) * 3)} |")
     for name, words in (("blocks", "training two of the blocks"), ("reader", "training the recurrent net")):
-        print(f"| {words} | {lines_of(cpp, 'double train_' + name, chr(10) + '}') + 1} | "
+        print(f"| {words} | {lines_of(cpp, 'double train_' + name, chr(10) + '}') + 1} | | "
               f"{lines_of(python, 'def train_' + name, chr(10) * 3)} |")
 
 
