@@ -92,7 +92,9 @@ struct Recommender : nn::Net<Recommender> {
 void copy_parameters(const std::vector<wr::State>& from, const std::vector<wr::State>& to, bool named) {
   ASSERT_EQ(from.size(), to.size());
   for (std::size_t i = 0; i < from.size(); ++i) {
-    if (named) EXPECT_EQ(from[i].name(), to[i].name());
+    if (named) {
+      EXPECT_EQ(from[i].name(), to[i].name());
+    }
     wr::State(to[i]).set(from[i].value());
   }
 }
