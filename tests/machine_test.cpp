@@ -99,6 +99,16 @@ TEST(Machine, MeasuredBesideOthersIsWithinLimits) {
   EXPECT_EQ(machine_from_text(to_text(m), "busy"), m);
 }
 
+/// Two members that take turns on one core wait for slices of the scheduler's.
+TEST(Machine, ABarrierThatWaitedForTheSchedulerDoesNotKeepPlansToOneCore) {
+  for (Machine m : built_in_machines()) {
+    const Machine quiet = m;
+    EXPECT_EQ(without_contradictions(m).barrier_ns, quiet.barrier_ns) << m.name;
+    m.barrier_ns = 4.2e6;
+    EXPECT_LT(without_contradictions(m).barrier_ns, 1000) << m.name;
+  }
+}
+
 TEST(Machine, IsLikeItselfMeasuredOnABusyDay) {
   Machine m = built_in("zen3");
   m.gbs_memory *= 0.7;

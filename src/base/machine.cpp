@@ -223,6 +223,10 @@ std::string contradiction(const Machine& m) {
 }
 
 Machine without_contradictions(Machine m) {
+  // Longer than it takes to wake a thread: its core was another program's, and nothing is known of the barrier. A plan
+  // that believed it would keep to one core for good.
+  constexpr double kWaking = 20e3, kOrdinary = 300;
+  if (m.barrier_ns > kWaking) m.barrier_ns = kOrdinary;
   for (const Rate& f : kRates) m.*f.value = std::clamp(m.*f.value, f.least, f.most);
   if (m.l3 != 0) m.l3 = std::max(m.l3, m.l2);
   m.gbs_l3 = std::max(m.gbs_l3, m.gbs_memory);
