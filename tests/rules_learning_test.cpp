@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "support/scoped_variable.h"
 #include "temporary_files.h"
 #include "windrow/checkpoint.h"
 #include "windrow/rules.h"
@@ -115,9 +116,15 @@ TEST(RulesLearning, CheckpointsBelongToTheirProgram) {
 }
 
 TEST(RulesLearning, ALossThatIsNotFiniteNamesWhatIsMinimised) {
-  Program program =
-      Program::parse("domain D = 2.\ntensor W[D] learn.\nLoss = sum(i: log(W[i] - 100)).\n@minimize Loss.", "p.wr");
-  EXPECT_EQ(error_of([&] { program.train(); }), "p.wr:4:1: the loss is nan after 1 steps; a smaller lr may help");
+  const auto error_with_check = [](const char* check) {
+    const ScopedVariable checked("WINDROW_CHECK", check);
+    Program program =
+        Program::parse("domain D = 2.\ntensor W[D] learn.\nLoss = sum(i: log(W[i] - 100)).\n@minimize Loss.", "p.wr");
+    return error_of([&] { program.train(); });
+  };
+  EXPECT_EQ(error_with_check("0"), "p.wr:4:1: the loss is nan after 1 steps; a smaller lr may help");
+  EXPECT_EQ(error_with_check("1"),
+            "p.wr:4: check: log (p.wr:3) gives nan in row 0 of f32[2], the first value that is not finite");
 }
 
 TEST(RulesLearning, Refuses) {

@@ -15,6 +15,7 @@
 
 #include "base/host.h"
 #include "count_allocations.h"
+#include "support/scoped_variable.h"
 #include "windrow/error.h"
 
 namespace wr {
@@ -210,36 +211,18 @@ TEST(ThreadTeam, ExitOfAForkedChildIsClean) {
             8);
 }
 
-// Sets WINDROW_THREADS for one scope.
-class ThreadsVariable {
- public:
-  explicit ThreadsVariable(const char* value) {
-    if (const char* old = std::getenv(kName)) old_ = old;  // NOLINT(concurrency-mt-unsafe)
-    setenv(kName, value, 1);                               // NOLINT(concurrency-mt-unsafe)
-  }
-  ~ThreadsVariable() {
-    old_.empty() ? unsetenv(kName) : setenv(kName, old_.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
-  }
-  ThreadsVariable(const ThreadsVariable&) = delete;
-  ThreadsVariable& operator=(const ThreadsVariable&) = delete;
-
- private:
-  static constexpr const char* kName = "WINDROW_THREADS";
-  std::string old_;
-};
-
 TEST(DefaultThreads, AreTheCoresUnlessTheVariableSaysOtherwise) {
   {
-    const ThreadsVariable unset("");
+    const ScopedVariable unset("WINDROW_THREADS", "");
     EXPECT_EQ(default_threads(), host().cores);
   }
-  const ThreadsVariable five("5");
+  const ScopedVariable five("WINDROW_THREADS", "5");
   EXPECT_EQ(default_threads(), 5);
 }
 
 TEST(DefaultThreads, AWrongVariableIsNamedWithItsValue) {
   for (const char* wrong : {"0", "-1", "1025", "two", "2x", " 2", "99999999999999999999"}) {
-    const ThreadsVariable variable(wrong);
+    const ScopedVariable variable("WINDROW_THREADS", wrong);
     try {
       default_threads();
       ADD_FAILURE() << "accepted \"" << wrong << '"';

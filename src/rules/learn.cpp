@@ -175,8 +175,9 @@ TrainReport Program::train(const TrainOptions& options) {
       std::vector<Spec>{});
   report.compile_seconds = seconds();
   take_up(*optimiser, inside_->moments, lr);
+  const Location where(file, static_cast<unsigned>(goal->place.line));
   for (int i = 1; i <= steps; ++i) {
-    const double loss = static_cast<double>(step.run({})[0].item<float>());
+    const double loss = static_cast<double>(step.run({}, where)[0].item<float>());
     report.losses.push_back(loss);
     if (!std::isfinite(loss))
       fail_at(file, goal->place,
