@@ -1,5 +1,6 @@
 // GFLOP/s of every matrix multiplication kernel that can serve each of the usual shapes, on one core.
-// Usage: gemm [f32|f64] [MxKxN[t|u][+] ...]   t: A transposed, u: B transposed, +: accumulate.
+// Usage: gemm [f32|f64] [far] [MxKxN[t|u][+] ...]   t: A transposed, u: B transposed, +: accumulate.
+// far: each call has another B, and they are more than stay in L2 together, as a net's weights often are.
 // Each figure is the best of many short blocks, for machines that others use at the same time.
 #include <time.h>
 
@@ -7,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/gemm.h"
@@ -28,6 +30,7 @@ double seconds_used() {
 struct Buffer {
   explicit Buffer(std::size_t bytes) : memory(std::aligned_alloc(64, (bytes + 127) / 64 * 64)) {}
   ~Buffer() { std::free(memory); }
+  Buffer(Buffer&& other) noexcept : memory(std::exchange(other.memory, nullptr)) {}
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   void* memory;
@@ -41,13 +44,13 @@ void fill(void* memory, std::int64_t count, wr::DType dtype) {
   }
 }
 
-double best_seconds(const Gemm& gemm, const void* a, const void* b, void* c, void* scratch, double flops) {
-  const int calls = std::max(1, static_cast<int>(5e6 / flops));
+double best_seconds(const Gemm& gemm, const void* a, const std::vector<Buffer>& b, void* c, void* scratch, double flops) {
+  const int calls = static_cast<int>(b.size()) * std::max(1, static_cast<int>(5e6 / flops) / static_cast<int>(b.size()));
   const double budget = flops < 1e7 ? 0.05 : 0.4;
   double best = 1e9;
   for (double spent = 0; spent < budget;) {
     const double start = seconds_used();
-    for (int i = 0; i < calls; ++i) gemm(a, b, c, scratch);
+    for (int i = 0; i < calls; ++i) gemm(a, b[static_cast<std::size_t>(i) % b.size()].memory, c, scratch);
     const double taken = seconds_used() - start;
     best = std::min(best, taken / calls);
     spent += taken;
@@ -64,12 +67,17 @@ GemmShape parse(const std::string& text, wr::DType dtype) {
   return shape;
 }
 
-void measure(const std::string& text, wr::DType dtype) {
+void measure(const std::string& text, wr::DType dtype, bool far) {
   const GemmShape s = parse(text, dtype);
   const std::size_t size = wr::size_of(dtype);
-  const Buffer a(size * s.m * s.k), b(size * s.k * s.n), c(size * s.m * s.n);
+  const Buffer a(size * s.m * s.k), c(size * s.m * s.n);
+  const auto b_bytes = static_cast<std::int64_t>(size) * s.k * s.n;
+  std::vector<Buffer> b;
+  for (std::int64_t i = 0; i == 0 || (far && i * b_bytes < 4 * wr::cpu::machine().l2); ++i) {
+    b.emplace_back(static_cast<std::size_t>(b_bytes));
+    fill(b.back().memory, s.k * s.n, dtype);
+  }
   fill(a.memory, s.m * s.k, dtype);
-  fill(b.memory, s.k * s.n, dtype);
   fill(c.memory, s.m * s.n, dtype);
   const double flops = 2.0 * s.m * s.n * s.k;
   const wr::cpu::Target target = wr::cpu::active_target();
@@ -77,8 +85,8 @@ void measure(const std::string& text, wr::DType dtype) {
   std::printf("%-14s", text.c_str());
   const auto show = [&](const Gemm& gemm) {
     const Buffer scratch(gemm.scratch_bytes);
-    gemm.begin(b.memory, scratch.memory);
-    const double taken = best_seconds(gemm, a.memory, b.memory, c.memory, scratch.memory, flops);
+    gemm.begin(b[0].memory, scratch.memory);
+    const double taken = best_seconds(gemm, a.memory, b, c.memory, scratch.memory, flops);
     std::printf("%8.2f us %5.1f%c", taken * 1e6, flops / taken * 1e-9, chosen == gemm.kernel ? '*' : ' ');
   };
   for (const auto name : {"libxsmm", "hwy direct", "hwy panels", "hwy turned", "hwy packed", "row", "dot"}) {
@@ -90,7 +98,7 @@ void measure(const std::string& text, wr::DType dtype) {
     show(wr::cpu::make_gemm(s, target, name, wr::cpu::machine()));
   }
   const Gemm repeated = wr::cpu::make_repeated_gemm(s, 100, target, wr::cpu::machine());
-  if (repeated.prepare) show(repeated);
+  if (repeated.prepare && !far) show(repeated);
   std::printf("\n");
 }
 
@@ -99,8 +107,10 @@ void measure(const std::string& text, wr::DType dtype) {
 int main(int argc, char** argv) {
   std::vector<std::string> shapes(argv + 1, argv + argc);
   wr::DType dtype = wr::DType::f32;
-  if (!shapes.empty() && shapes[0][0] == 'f') {
+  bool far = false;
+  while (!shapes.empty() && shapes[0][0] == 'f') {
     if (shapes[0] == "f64") dtype = wr::DType::f64;
+    if (shapes[0] == "far") far = true;
     shapes.erase(shapes.begin());
   }
   if (shapes.empty())
@@ -114,5 +124,5 @@ int main(int argc, char** argv) {
               "128x1x144",     "1000x1x1000"};
   std::printf("%-14s%-18s%-18s%-18s%-18s%-18s%-18s%-18s%-18s  (GFLOP/s, * chosen)\n", "m x k x n", "   libxsmm",
               "   hwy direct", "   hwy panels", "   hwy turned", "   hwy packed", "   row", "   dot", "   hwy kept");
-  for (const std::string& shape : shapes) measure(shape, dtype);
+  for (const std::string& shape : shapes) measure(shape, dtype, far);
 }
