@@ -352,6 +352,14 @@ TEST(Contract, ProductsThatAreAdded) {
   EXPECT_CONTRACTED((x * y + r) / (x * y), "div(add(mul(x, y), r), mul(x, y))");
 }
 
+TEST(Contract, BiasesAndActivations) {
+  EXPECT_CONTRACTED(relu(x + r), "add_relu(x, r)");
+  EXPECT_CONTRACTED(tanh(r + x), "add_tanh(r, x)");
+  EXPECT_CONTRACTED(sigmoid(x + 1), "add_sigmoid(x, 1)");
+  EXPECT_CONTRACTED(relu(i + i), "relu(add(i, i))");
+  EXPECT_CONTRACTED(relu(x + r) / (x + r), "div(relu(add(x, r)), add(x, r))");  // the sum is needed itself
+}
+
 // ---- sums of pads ----
 
 #define EXPECT_JOINED(traced, expected)                                          \
@@ -532,8 +540,9 @@ TEST(Traits, CommutativeOpsAreFoundByAskingTheFormulas) {
   std::vector<std::string_view> found;
   for (int op = 0; op < ir::kOps; ++op)
     if (const ir::OpDef& def = ir::definition(static_cast<Op>(op)); def.traits.commutative) found.push_back(def.name);
-  EXPECT_EQ(found, (std::vector<std::string_view>{"add", "mul", "maximum", "minimum", "eq", "ne", "logical_and",
-                                                  "logical_or", "logical_xor"}));
+  EXPECT_EQ(found,
+            (std::vector<std::string_view>{"add", "mul", "maximum", "minimum", "add_relu", "add_tanh", "add_sigmoid",
+                                           "eq", "ne", "logical_and", "logical_or", "logical_xor"}));
 }
 
 TEST(Traits, HeavyOpsTakeAPolynomial) {

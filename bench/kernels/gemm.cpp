@@ -44,8 +44,10 @@ void fill(void* memory, std::int64_t count, wr::DType dtype) {
   }
 }
 
-double best_seconds(const Gemm& gemm, const void* a, const std::vector<Buffer>& b, void* c, void* scratch, double flops) {
-  const int calls = static_cast<int>(b.size()) * std::max(1, static_cast<int>(5e6 / flops) / static_cast<int>(b.size()));
+double best_seconds(const Gemm& gemm, const void* a, const std::vector<Buffer>& b, void* c, void* scratch,
+                    double flops) {
+  const int calls =
+      static_cast<int>(b.size()) * std::max(1, static_cast<int>(5e6 / flops) / static_cast<int>(b.size()));
   const double budget = flops < 1e7 ? 0.05 : 0.4;
   double best = 1e9;
   for (double spent = 0; spent < budget;) {

@@ -79,6 +79,9 @@ constexpr RuleText kContractions[] = {
     {"add(square'(a), c)", "muladd(a, a, c)"},
     {"sub(c, mul'(a, k))", "muladd(a, neg(k), c)"},
     {"sub(mul'(a, b), k)", "muladd(a, b, neg(k))"},
+    {"relu(add'(a, b))", "add_relu(a, b)"},
+    {"tanh(add'(a, b))", "add_tanh(a, b)"},
+    {"sigmoid(add'(a, b))", "add_sigmoid(a, b)"},
 };
 
 constexpr int kMostTurns = 32;  // of rules on one node: the rules terminate, this only makes sure of it
