@@ -5,6 +5,7 @@
 
 #include "errors.h"
 #include "support/gradients.h"
+#include "windrow/memory.h"
 #include "windrow/windrow.h"
 
 namespace wr {
@@ -228,6 +229,11 @@ TEST_F(ErrorMessage, States) {
   REFUSES(w.set(Array::zeros({3, 2})), "set", "'w'", "f32[2,3]", "f32[3,2]");
   REFUSES(w.set(Array::zeros({2, 3}, DType::f64)), "set", "f64[2,3]");
   REFUSES(empty.set(Array::zeros({1})), "set", "empty State");
+  REFUSES(empty.value(), "value", "empty State");
+  REFUSES(empty.shape(), "spec", "empty State");
+  REFUSES(empty.name(), "name", "empty State");
+  REFUSES(empty.rename("x"), "name", "empty State");
+  REFUSES(memory_of(empty), "memory_of", "empty State");
   REFUSES(empty.assign(a), "assign", "empty State");
   REFUSES(Tensor(empty), "state", "empty State");
   REFUSES(empty + a, "state", "empty State");

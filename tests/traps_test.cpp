@@ -53,6 +53,15 @@ TEST(Traps, WrongArgumentsAndResultsNameTheCallersLine) {
   expect_says(error_of([&] { static_cast<void>(double{step(x)}); }), {"f32[3]", "not one number"});
 }
 
+TEST(Traps, WhatHasNoSuchNameOrNumberSaysWhatThereIs) {
+  const Metadata settings{{"lr", "0.1"}, {"seed", "7"}};
+  EXPECT_EQ(settings.at("seed"), "7");
+  expect_says(error_of([&] { settings.at("sede"); }), {"'sede'", "lr, seed"});
+  expect_says(error_of([&] { Metadata().at("lr"); }), {"'lr'", "nothing at all"});
+  const nn::List<nn::Dense> parts(2, [] { return nn::Dense(1, 1); });
+  EXPECT_TRUE(has(error_of([&] { parts[2]; }), "part 2 was asked for; it has 2"));
+}
+
 TEST(Traps, ResultsOfOneStepAreArgumentsOfAnother) {
   Step twice = compile([](const Tensor& x) { return x * 2; }, f32(3));
   Step total = compile([](const Tensor& x) { return sum(x); }, f32(3));

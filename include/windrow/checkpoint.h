@@ -9,23 +9,47 @@
 #include <vector>
 
 #include "windrow/array.h"
+#include "windrow/error.h"
 #include "windrow/spec.h"
 #include "windrow/tensor.h"
 
 namespace wr {
 
-using Metadata = std::map<std::string, std::string>;
+/// Values by name. One that is not there is refused by name, with the caller's line.
+template <class Value>
+struct ByName : std::map<std::string, Value> {
+  using std::map<std::string, Value>::map;
+  // NOLINTNEXTLINE(google-explicit-constructor): a plain map stands wherever one of these is wanted
+  ByName(std::map<std::string, Value> plain) : std::map<std::string, Value>(std::move(plain)) {}
+  const Value& at(const std::string& name, Location where = Location::current()) const {
+    const auto found = this->find(name);
+    return found != this->end() ? found->second : none(name, where);
+  }
+  Value& at(const std::string& name, Location where = Location::current()) {
+    const auto found = this->find(name);
+    return found != this->end() ? found->second : none(name, where);
+  }
+
+ private:
+  [[noreturn]] Value& none(const std::string& name, Location where) const {
+    std::string names;
+    for (const auto& [other, value] : *this) names += (names.empty() ? "" : ", ") + other;
+    fail(where, "there is nothing called '" + name + "'; there is " + (names.empty() ? "nothing at all" : names));
+  }
+};
+
+using Metadata = ByName<std::string>;
 
 // ---- safetensors ----
 struct Safetensors {
-  std::map<std::string, Array> tensors;
+  ByName<Array> tensors;
   Metadata metadata;
 };
 /// Reads F32, F64, I32, U8 and BOOL. Refuses everything the format's own library refuses, and duplicate names.
 Safetensors read_safetensors(const std::string& path);
 /// What a file holds, without reading the tensors.
 struct SafetensorsHeader {
-  std::map<std::string, Spec> tensors;
+  ByName<Spec> tensors;
   Metadata metadata;
 };
 SafetensorsHeader read_safetensors_header(const std::string& path);

@@ -176,7 +176,10 @@ class List : public Module {
   }
   void add(const M& part) { parts_.push_back(child(std::to_string(parts_.size()), part)); }
   std::size_t size() const { return parts_.size(); }
-  const M& operator[](std::size_t i) const { return parts_.at(i); }
+  const M& operator[](std::size_t i) const {
+    if (i >= size()) fail({}, "List: part " + std::to_string(i) + " was asked for; it has " + std::to_string(size()));
+    return parts_[i];
+  }
   auto begin() const { return parts_.begin(); }
   auto end() const { return parts_.end(); }
   std::string kind() const override { return "List(" + std::to_string(parts_.size()) + " parts)"; }

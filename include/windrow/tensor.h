@@ -77,13 +77,13 @@ class State {
   State() = default;
   explicit State(const Array& initial, std::string name = "");
 
-  const std::string& name() const;
+  const std::string& name(Location where = Location::current()) const;
   /// For describe(), errors and checkpoints.
-  void rename(const std::string& name) const;
-  const Spec& spec() const;
-  const Shape& shape() const { return spec().shape; }
+  void rename(const std::string& name, Location where = Location::current()) const;
+  const Spec& spec(Location where = Location::current()) const;
+  const Shape& shape(Location where = Location::current()) const { return spec(where).shape; }
   /// A copy of the current value.
-  Array value() const;
+  Array value(Location where = Location::current()) const;
   /// Overwrites the current value; shape and type must match.
   void set(const Array& value, Location where = Location::current());
   /// In the trace: the step leaves this value in the state. Later reads in the same trace see it.

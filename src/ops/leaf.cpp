@@ -36,9 +36,9 @@ bool tracing() { return ir::tracing(); }
 
 namespace {
 
-ir::Variable& variable_of(const std::shared_ptr<ir::Variable>& variable) {
-  if (!variable) throw Error("an empty State has no value");
-  return *variable;
+ir::Variable& variable_of(const State& state, const char* what, Location where) {
+  if (!state) fail(where, std::string(what) + ": an empty State has none; it was made by State() or moved from");
+  return *state.variable();
 }
 
 }  // namespace
@@ -46,14 +46,11 @@ ir::Variable& variable_of(const std::shared_ptr<ir::Variable>& variable) {
 State::State(const Array& initial, std::string name)
     : variable_(std::make_shared<ir::Variable>(std::move(name), initial)) {}
 
-const std::string& State::name() const { return variable_of(variable_).name; }
-void State::rename(const std::string& name) const {
-  if (!variable_) throw Error("rename: an empty State has no name");
-  variable_->name = name;
-}
-const Spec& State::spec() const { return variable_of(variable_).spec; }
-Array State::value() const {
-  const ir::Variable& variable = variable_of(variable_);
+const std::string& State::name(Location where) const { return variable_of(*this, "name", where).name; }
+void State::rename(const std::string& name, Location where) const { variable_of(*this, "name", where).name = name; }
+const Spec& State::spec(Location where) const { return variable_of(*this, "spec", where).spec; }
+Array State::value(Location where) const {
+  const ir::Variable& variable = variable_of(*this, "value", where);
   const Turn::Hold turn(variable.turn);
   ir::bring_home(variable);
   return variable.value.clone();
@@ -69,8 +66,8 @@ void State::set(const Array& value, Location where) {
   ir::changed_at_home(*variable_);
 }
 
-Array memory_of(const State& state) {
-  ir::Variable& variable = variable_of(state.variable());
+Array memory_of(const State& state, Location where) {
+  ir::Variable& variable = variable_of(state, "memory_of", where);
   const Turn::Hold turn(variable.turn);
   ir::bring_home(variable);
   ir::expose(state.variable());
