@@ -29,6 +29,8 @@ class Pace {
   Pace() = default;
 
  private:
+  static constexpr Clock::duration kLeastPatience = std::chrono::milliseconds(20);
+
   explicit Pace(int most) : most_(most) {}
   void close_window() noexcept;
 
@@ -40,7 +42,7 @@ class Pace {
   Clock::time_point begin_{};
   Clock::duration window_{}, quickest_ = Clock::duration::max();
   int runs_ = 0;
-  int patience_ = 1, waited_ = 0;  // windows before more threads are tried again
+  Clock::duration patience_ = kLeastPatience, waited_{};  // before more threads are tried again
 };
 
 }  // namespace wr::cpu
