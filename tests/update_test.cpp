@@ -159,7 +159,37 @@ TEST(Fuse, LeavesOperandsThatAreRepeated) {
       "%3 = mul(%2, %0) : f32[1,4]\n"
       "%4 = sub(%1, %3) : f32[3,4]\n"
       "updates %1 <- %4\n");
-  EXPECT_EQ(ir::print(*passes::fuse(*graph)).find("sgd_update"), std::string::npos);
+  const auto after = passes::fuse(*graph);
+  EXPECT_EQ(ir::print(*after).find("sgd_update"), std::string::npos);
+  const passes::Fused fused = passes::what_was_fused(*after);
+  EXPECT_TRUE(fused.made.empty());
+  ASSERT_EQ(fused.missed.size(), 1U);
+  EXPECT_EQ(fused.missed[0].rule, "sgd_update");
+  EXPECT_EQ(fused.missed[0].why, "an operand has another shape or type");
+}
+
+TEST(Fuse, SaysWhichRuleNearlyApplied) {
+  State w(Array::ones({4, 8}), "w"), b(Array::zeros({8}), "b");
+  int line = 0;
+  const auto layer = [&](bool read_elsewhere) {
+    const Step step = compile(
+        [&](const Tensor& x) {
+          const Tensor sum = matmul(x, Tensor(w)) + Tensor(b);
+          line = __LINE__ + 1;
+          const Tensor y = relu(sum);
+          return read_elsewhere ? y * exp(sum) : y;
+        },
+        f32(16, 4));
+    return step.describe();
+  };
+  const std::string one = layer(false), two = layer(true);
+  EXPECT_NE(one.find("one loop for several ops: 1 add_relu\n"), std::string::npos) << one;
+  EXPECT_EQ(one.find("no add_relu"), std::string::npos) << one;
+  EXPECT_NE(two.find("one loop for several ops: none\n"), std::string::npos) << two;
+  EXPECT_NE(
+      two.find("no add_relu at update_test.cpp:" + std::to_string(line) + ": a value inside is read elsewhere too"),
+      std::string::npos)
+      << two;
 }
 
 // ---- plans and runs ----

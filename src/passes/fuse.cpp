@@ -8,6 +8,7 @@
 #include "passes/passes.h"
 #include "passes/pattern.h"
 #include "passes/rewrite.h"
+#include "passes/simplify.h"
 
 namespace wr::passes {
 namespace {
@@ -36,6 +37,12 @@ const std::vector<UpdateRule>& update_rules() {
   return rules;
 }
 
+/// What a rule would make, and why it does not.
+struct Missed {
+  Op op;
+  std::string_view why;
+};
+
 /// What stands for a row in a graph.
 struct FoundUpdate {
   Op op;
@@ -50,9 +57,7 @@ class UpdateFinder {
 
   std::optional<FoundUpdate> at(int id) {
     for (const UpdateRule& rule : update_rules()) {
-      bound_.fill(-1);
-      inside_.clear();
-      if (!match(rule.results[0], id) || !fits(rule, id)) continue;
+      if (!meets(rule.results[0], id) || !fits(rule, id)) continue;
       FoundUpdate found{rule.op,
                         {bound_.begin(), bound_.begin() + static_cast<std::ptrdiff_t>(rule.operands)},
                         {id},
@@ -67,25 +72,25 @@ class UpdateFinder {
     return {};
   }
 
+  /// The row that would stand for what ends in a node, but for one thing.
+  std::optional<Missed> missed_at(int id) {
+    for (const UpdateRule& rule : update_rules())
+      if (meets(rule.results[0], id) && graph_[bound_[0]].op == Op::state)
+        return Missed{rule.op, fits(rule, id) ? "a next value is read before" : "an operand has another shape or type"};
+    return {};
+  }
+
  private:
-  bool match(const Pattern& pattern, int id) {
-    if (pattern.kind != Pattern::Kind::op) {
-      int& known = bound_[pattern.variable];
-      if (known < 0) known = id;
-      return known == id;
-    }
-    const Node& node = graph_[id];
-    if (node.op != pattern.op) return false;
-    inside_.push_back(id);
-    const auto before = bound_;
-    const auto operands = [&](bool swapped) {
-      for (std::size_t i = 0; i < pattern.operands.size(); ++i)
-        if (!match(pattern.operands[i], node.inputs[swapped ? 1 - i : i])) return false;
+  bool meets(const Pattern& pattern, int id) {
+    bound_.fill(-1);
+    inside_.clear();
+    return matches(pattern, id);
+  }
+  bool matches(const Pattern& pattern, int id) {
+    return match(graph_, pattern, id, bound_, [&](const Pattern&, int inside) {
+      inside_.push_back(inside);
       return true;
-    };
-    if (operands(false)) return true;
-    bound_ = before;
-    return is_commutative(node.op) && operands(true);
+    });
   }
 
   /// Values like the result, numbers of one element.
@@ -104,7 +109,7 @@ class UpdateFinder {
   int inside(const Pattern& pattern) {
     for (int id : std::vector<int>(inside_)) {
       const auto before = bound_;
-      const bool same = match(pattern, id) && bound_ == before;
+      const bool same = matches(pattern, id) && bound_ == before;
       bound_ = before;
       if (same) return id;
     }
@@ -129,7 +134,7 @@ class UpdateFinder {
   }
 
   const Graph& graph_;
-  std::array<int, kMaxVariables> bound_{};
+  Bindings bound_{};
   std::vector<int> inside_;  // nodes that the pattern's ops have met
 };
 
@@ -171,7 +176,59 @@ std::map<int, int> gate_gradients(const Graph& graph) {
   return pairs;
 }
 
+// ---- what was not fused ----
+
+bool is_contraction(Op op) {
+  static const auto made = [] {
+    std::array<bool, ir::kOps> list{};
+    for (int root = 0; root < ir::kOps; ++root)
+      for (const Rule& rule : contractions().of(static_cast<Op>(root)))
+        list[static_cast<std::size_t>(rule.replacement.op)] = true;
+    return list;
+  }();
+  return made[static_cast<std::size_t>(op)];
+}
+
+/// The rule that describes what ends in a node, but for a value inside that does not go away: then one loop would do
+/// some of the work twice.
+std::optional<Missed> missed_contraction(const Graph& graph, int id, const std::vector<int>& uses) {
+  for (const Rule& rule : contractions().of(graph[id].op)) {
+    std::string_view why;
+    Bindings bound;
+    bound.fill(-1);
+    const bool same = match(graph, rule.pattern, id, bound, [&](const Pattern& pattern, int inside) {
+      if (!pattern.consumed) return true;
+      if (uses[inside] > 1) why = "a value inside is read elsewhere too";
+      if (graph[inside].spec.shape != graph[id].spec.shape) why = "a value inside is smaller than the whole";
+      return true;
+    });
+    if (same && !why.empty()) return Missed{rule.replacement.op, why};
+  }
+  return {};
+}
+
 }  // namespace
+
+Fused what_was_fused(const Graph& graph) {
+  Fused found;
+  UpdateFinder updates(graph);
+  const std::vector<int> uses = count_uses(graph);
+  for (int id = 0; id < graph.size(); ++id) {
+    const Node& node = graph[id];
+    if (node.attrs.body) {
+      const Fused inside = what_was_fused(*node.attrs.body);
+      for (const auto& [op, count] : inside.made) found.made[op] += count;
+      found.missed.insert(found.missed.end(), inside.missed.begin(), inside.missed.end());
+    }
+    const ir::OpDef& op = ir::definition(node.op);
+    if (op.further || ir::is_row_op(node.op) || is_contraction(node.op)) ++found.made[op.name];
+    if (!is_floating(node.spec.dtype)) continue;
+    auto missed = updates.missed_at(id);
+    if (!missed) missed = missed_contraction(graph, id, uses);
+    if (missed) found.missed.push_back({ir::definition(missed->op).name, node.where, missed->why});
+  }
+  return found;
+}
 
 std::shared_ptr<Graph> fuse(const Graph& graph) {
   const std::map<int, int> gates = gate_gradients(graph);

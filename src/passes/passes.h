@@ -2,7 +2,10 @@
 // as the graph interns its nodes; nodes keep their order, which is the order of execution, and inputs their positions.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string_view>
+#include <vector>
 
 #include "ir/graph.h"
 
@@ -25,6 +28,18 @@ std::shared_ptr<ir::Graph> join_pads(const ir::Graph& graph);
 std::shared_ptr<ir::Graph> contract(const ir::Graph& graph);
 /// Ops that walk over the same values become one op with several results. Nothing is simplified afterwards.
 std::shared_ptr<ir::Graph> fuse(const ir::Graph& graph);
+/// What became one op of several, and what would have but for one thing.
+struct Fused {
+  struct Missed {
+    std::string_view rule;  // the op it makes
+    Location where;
+    std::string_view why;
+  };
+  std::map<std::string_view, int> made;  // how many of each op
+  std::vector<Missed> missed;
+};
+/// Of a graph that optimise() has made, and of the bodies of its scans.
+Fused what_was_fused(const ir::Graph& graph);
 /// Ops on rows and attention become the compositions that they stand for: for tests, and for WINDROW_FUSE=0.
 std::shared_ptr<ir::Graph> spell_out(const ir::Graph& graph);
 /// What nobody reads of a scan's results is not computed, or not kept.

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <string>
 
+#include "passes/rewrite.h"
 #include "windrow/error.h"
 
 namespace wr::passes {
@@ -100,6 +101,17 @@ std::vector<Pattern> read_patterns(std::string_view names, std::string_view text
   RuleReader reader;
   reader.read_several(names);
   return reader.read_several(text);
+}
+
+int number_node(const ir::Graph& graph, int id) {
+  if (graph[id].op == Op::broadcast) id = graph[id].inputs[0];
+  const ir::Node& node = graph[id];
+  return node.op == Op::constant && node.spec.shape.count() == 1 ? id : -1;
+}
+
+bool is_number(const ir::Graph& graph, int id, double value) {
+  const int number = number_node(graph, id);
+  return number >= 0 && *number_of(graph[number]) == value;
 }
 
 RuleTable::RuleTable(std::span<const RuleText> rows) {

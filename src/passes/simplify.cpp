@@ -214,44 +214,14 @@ int Simplifier::apply(const Rule& rule, int id) {
   bound.fill(-1);
   const Spec whole = (*this)[id].spec;
   if (rules_.floats_only && !is_floating(whole.dtype)) return -1;
-  if (!match(rule.pattern, id, bound, whole.shape)) return -1;
+  const auto may_go = [&](const Pattern& pattern, int inside) {
+    return !pattern.consumed || (used_once(inside) && (*this)[inside].spec.shape == whole.shape);
+  };
+  if (!match(*rewriter.to, rule.pattern, id, bound, may_go)) return -1;
   const int made = build(rule.replacement, bound, whole);
   if (made < 0) return -1;
   // What is left may be smaller than what it was combined with.
   return (*this)[made].spec.shape == whole.shape ? made : broadcast(made, whole.shape);
-}
-
-bool Simplifier::match(const Pattern& pattern, int id, Bindings& bound, const Shape& whole) const {
-  switch (pattern.kind) {
-    case Pattern::Kind::literal: {
-      const int number = number_node(id);
-      return number >= 0 && *number_of((*this)[number]) == pattern.literal;
-    }
-    case Pattern::Kind::number:
-      if (id = number_node(id); id < 0) return false;
-      [[fallthrough]];
-    case Pattern::Kind::value: {
-      int& known = bound[pattern.variable];
-      if (known < 0) known = id;
-      return known == id;
-    }
-    case Pattern::Kind::op:
-      break;
-  }
-  const Node& node = (*this)[id];
-  if (node.op != pattern.op) return false;
-  if (pattern.consumed && !(used_once(id) && node.spec.shape == whole)) return false;
-  const Bindings before = bound;
-  if (match_operands(pattern, node, false, bound, whole)) return true;
-  bound = before;
-  return is_commutative(node.op) && match_operands(pattern, node, true, bound, whole);
-}
-
-bool Simplifier::match_operands(const Pattern& pattern, const Node& node, bool swapped, Bindings& bound,
-                                const Shape& whole) const {
-  for (std::size_t i = 0; i < pattern.operands.size(); ++i)
-    if (!match(pattern.operands[i], node.inputs[swapped ? 1 - i : i], bound, whole)) return false;
-  return true;
 }
 
 int Simplifier::build(const Pattern& pattern, const Bindings& bound, const Spec& whole) {
@@ -266,12 +236,6 @@ int Simplifier::build(const Pattern& pattern, const Bindings& bound, const Spec&
   // Numbers that were multiplied one by one may overflow or vanish when they are multiplied with each other.
   const auto number = pattern.op == Op::mul || pattern.op == Op::div ? number_of((*this)[made]) : std::nullopt;
   return number && !std::isnormal(static_cast<float>(*number)) ? -1 : made;
-}
-
-int Simplifier::number_node(int id) const {
-  if ((*this)[id].op == Op::broadcast) id = (*this)[id].inputs[0];
-  const Node& node = (*this)[id];
-  return node.op == Op::constant && node.spec.shape.count() == 1 ? id : -1;
 }
 
 int Simplifier::relu_of(int x) const {
@@ -301,8 +265,13 @@ std::shared_ptr<Graph> simplify(const Graph& graph) {
   return simplify_and_count(graph, applied);
 }
 
+const RuleTable& contractions() {
+  static const RuleTable table(kContractions);
+  return table;
+}
+
 std::shared_ptr<Graph> contract(const Graph& graph) {
-  static const Simplifier::Rules rules{{}, RuleTable(kContractions), true};
+  static const Simplifier::Rules rules{{}, contractions(), true};
   return Simplifier(graph, rules).run();
 }
 

@@ -35,7 +35,7 @@ class Simplifier {
   /// False if something other than the node now looked at may need it.
   bool used_once(int id) const { return uses_of(id) <= 1; }
   /// The constant of one element that a node is or repeats; -1 if it is something else.
-  int number_node(int id) const;
+  int number_node(int id) const { return passes::number_node(*rewriter.to, id); }
   /// relu(x), if the new graph has it; -1 otherwise.
   int relu_of(int x) const;
   /// The node that the same op made of the same operands in another order, if there is one; else `id` itself.
@@ -44,15 +44,10 @@ class Simplifier {
   Rewriter rewriter;
 
  private:
-  using Bindings = std::array<int, kMaxVariables>;
-
   int copy_of(int old_id);
   int settle(int id);
   int apply_once(int id);
   int apply(const Rule& rule, int id);
-  bool match(const Pattern& pattern, int id, Bindings& bound, const Shape& whole) const;
-  bool match_operands(const Pattern& pattern, const Node& node, bool swapped, Bindings& bound,
-                      const Shape& whole) const;
   int build(const Pattern& pattern, const Bindings& bound, const Spec& whole);
   int uses_of(int id) const { return id < static_cast<int>(uses_.size()) ? uses_[id] : 0; }
 
@@ -68,6 +63,9 @@ class Simplifier {
 /// (simplify_einsum.cpp).
 void add_view_rules(Simplifier::Functions& functions);
 void add_einsum_rules(Simplifier::Functions& functions);
+
+/// Several ops as one: what contract() applies.
+const RuleTable& contractions();
 
 /// simplify() that also says whether it changed anything.
 std::shared_ptr<Graph> simplify_and_count(const Graph& graph, int& applied);

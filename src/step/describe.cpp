@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "ir/attributes.h"
+#include "passes/passes.h"
 #include "step/inside.h"
 
 namespace wr {
@@ -155,6 +157,20 @@ std::string region_text(const Step::Inside& step, const std::vector<ShownCode>& 
   return text;
 }
 
+/// Which ops are one loop in the place of several, and where a rule found all but one thing.
+std::string fused_text(const ir::Graph& g) {
+  const passes::Fused fused = passes::what_was_fused(g);
+  std::string made;
+  for (const auto& [op, count] : fused.made) made += fmt::format("{}{} {}", made.empty() ? "" : ", ", count, op);
+  std::string text = fmt::format("one loop for several ops: {}\n", made.empty() ? "none" : made);
+  std::map<std::pair<std::string_view, std::string_view>, std::vector<Location>> missed;
+  for (const auto& m : fused.missed) missed[{m.rule, m.why}].push_back(m.where);
+  for (const auto& [rule, where] : missed)
+    text += fmt::format("no {} at {}{}: {}\n", rule.first, to_string(where[0]),
+                        where.size() == 1 ? "" : fmt::format(" and {} more", where.size() - 1), rule.second);
+  return text;
+}
+
 }  // namespace
 
 std::string describe(const Step::Inside& step) {
@@ -173,6 +189,7 @@ std::string describe(const Step::Inside& step) {
       size_text(static_cast<double>(f.state_bytes)), step.executor->target(), f.compile_ms);
   if (!step.fallback.empty()) text += fmt::format("on the CPU: {}\n", step.fallback);
   text += fmt::format("planned for {}: {}, estimated {:.3g} us\n", s.machine, s.form, s.estimate_ns / 1e3);
+  text += fused_text(g);
   for (std::size_t p = 0; p < s.phases.size(); ++p) {
     text += fmt::format("phase {}\n", p);
     for (const auto& shown : codes_of(program, p, -1))
