@@ -329,6 +329,24 @@ constexpr MapKernel kernel_of_row() {
     return &map_kernel<F, T, Out, T, T, T, T, T>;
 }
 
+/// The kernel of an arithmetic row of elementwise.def on T; null for other rows.
+template <class T>
+MapKernel arithmetic(ops::Elementwise op) {
+  switch (op) {
+#define WINDROW_CASE(name, ...) \
+  case ops::Elementwise::name:  \
+    return kernel_of_row<ops::Elementwise::name, T, T>();
+#define WINDROW_UNARY WINDROW_CASE
+#define WINDROW_BINARY WINDROW_CASE
+#define WINDROW_TERNARY WINDROW_CASE
+#define WINDROW_QUINARY WINDROW_CASE
+#include "windrow/elementwise.def"
+#undef WINDROW_CASE
+    default:
+      return nullptr;
+  }
+}
+
 // NOLINTNEXTLINE(google-readability-namespace-comments)
 }  // namespace wr::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

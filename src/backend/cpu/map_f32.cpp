@@ -11,21 +11,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace wr::cpu::HWY_NAMESPACE {
 
-MapKernel arithmetic_f32(ops::Elementwise op) {
-  switch (op) {
-#define WINDROW_CASE(name, ...) \
-  case ops::Elementwise::name:  \
-    return kernel_of_row<ops::Elementwise::name, float, float>();
-#define WINDROW_UNARY WINDROW_CASE
-#define WINDROW_BINARY WINDROW_CASE
-#define WINDROW_TERNARY WINDROW_CASE
-#define WINDROW_QUINARY WINDROW_CASE
-#include "windrow/elementwise.def"
-#undef WINDROW_CASE
-    default:
-      return nullptr;
-  }
-}
+MapKernel arithmetic_f32(ops::Elementwise op) { return arithmetic<float>(op); }
 
 // NOLINTNEXTLINE(google-readability-namespace-comments)
 }  // namespace wr::cpu::HWY_NAMESPACE
