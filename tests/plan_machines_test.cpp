@@ -6,6 +6,7 @@
 #include "base/machine.h"
 #include "step/inside.h"
 #include "support/graphs.h"
+#include "support/machines.h"
 #include "temporary_files.h"
 #include "windrow/transformer.h"
 #include "windrow/windrow.h"
@@ -23,7 +24,7 @@ class PlanFor : public testing::TestWithParam<std::string> {
   }
   Machine machine() const { return machine_named(GetParam()); }
 };
-INSTANTIATE_TEST_SUITE_P(Machines, PlanFor, testing::Values("sapphire", "zen3", "desktop", "pi4"),
+INSTANTIATE_TEST_SUITE_P(Machines, PlanFor, testing::ValuesIn(test::machine_names()),
                          [](const auto& info) { return info.param; });
 
 double bytes_of(const Spec& spec) {

@@ -8,6 +8,7 @@
 #include "plan/schedule.h"
 #include "step/inside.h"
 #include "support/graphs.h"
+#include "support/machines.h"
 #include "windrow/windrow.h"
 
 namespace wr {
@@ -151,7 +152,7 @@ TEST(Schedule, WideGradientIsMadeByRowsNotSummedOverLanes) {
 }
 
 /// On the machine of that name.
-void expect_patches_made_again(const char* machine) {
+void expect_patches_made_again(const std::string& machine) {
   const State w0(Array::ones({3, 3, 1, 32}), "w0"), w1(Array::ones({3, 3, 32, 32}), "w1");
   optim::Sgd sgd;
   // A mean over the batch ends the strips between the layers, so the gradient of w1 is in a later phase than its
@@ -186,7 +187,7 @@ void expect_patches_made_again(const char* machine) {
 }
 
 TEST(Schedule, PatchesOfAConvolutionAreMadeAgainNotKept) {
-  for (const char* machine : {"sapphire", "zen3", "desktop", "pi4"}) expect_patches_made_again(machine);
+  for (const std::string& machine : test::machine_names()) expect_patches_made_again(machine);
 }
 
 TEST(Schedule, OneLaneHasNoMoreStepsThanItNeeds) {

@@ -12,6 +12,7 @@
 #include "support/gradients.h"
 #include "support/graphs.h"
 #include "support/interpreting_backend.h"
+#include "support/machines.h"
 #include "windrow/machine.h"
 #include "windrow/windrow.h"
 
@@ -322,7 +323,7 @@ TEST(Scan, APlanDoesNotGrowWithTheSteps) {
 }
 
 TEST(Scan, WhatIsNotReadIsNotKept) {
-  for (const char* machine : {"sapphire", "zen3", "desktop", "pi4"}) {
+  for (const std::string& machine : test::machine_names()) {
     const auto bytes = [machine](std::int64_t steps) {
       const Step step = compile(
           CompileOptions{.lanes = 2, .machine = machine},
@@ -352,7 +353,7 @@ TEST(Scan, AWeightsGradientIsOneProductOverAllSteps) {
 }
 
 class ScanPlanFor : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Machines, ScanPlanFor, testing::Values("sapphire", "zen3", "desktop", "pi4"),
+INSTANTIATE_TEST_SUITE_P(Machines, ScanPlanFor, testing::ValuesIn(test::machine_names()),
                          [](const auto& info) { return info.param; });
 
 TEST_P(ScanPlanFor, RowsGoThroughAllStepsWithoutABarrier) {

@@ -11,6 +11,7 @@
 #include "backend/cpu/update.h"
 #include "passes/passes.h"
 #include "support/graphs.h"
+#include "support/machines.h"
 #include "windrow/windrow.h"
 
 namespace wr {
@@ -218,7 +219,7 @@ TEST(TableUpdate, HoldsNoTableALane) {
 TEST(TableUpdate, WalksOverATableInOneStripALane) {
   optim::SparseAdam adam;
   const State a(Array::ones({100000, 8}), "a"), b(Array::ones({100000, 8}), "b");
-  for (const char* machine : {"sapphire", "zen3", "desktop", "pi4"}) {
+  for (const std::string& machine : test::machine_names()) {
     const Step step = compile(
         CompileOptions{.lanes = 2, .machine = machine},
         [&](const Tensor& i) {

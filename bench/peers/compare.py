@@ -38,7 +38,8 @@ GROUPS = {
     "models": ["recommender_step_b512", "sparse_recommender_step_b512", "wide_step_b32", "autoencoder_step_b128",
                "resnet_step_b8", "gpt_step_b8", "transformer_step_b16", "attention_step_b1", "lstm_step_b32",
                "gru_step_b32",
-               "bilstm_step_b32", "ppo_step_b64", "sac_step_b256", "wgan_step_b64", "vae_step_b128", "unet_step_b4"],
+               "bilstm_step_b32", "ppo_step_b64", "sac_step_b256", "wgan_step_b64", "vae_step_b128", "unet_step_b4",
+               "logic_ca_checkerboard_update"],
     "batch": [f"{family}_b{b}" for family in ("mlp_step", "dqn_step") for b in BATCHES],
     "width": [case for w in WIDTHS for case in (f"plain_mlp_784_{w}_10_b64", f"dqn_step_w{w}_b64")],
 }

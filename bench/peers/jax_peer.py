@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from jax_logic import checkerboard_update
 from jax_models import MODELS
 from serve import Unknown, serve
 
@@ -179,6 +180,7 @@ CASES = {
     "tanh1M": function(lambda x, y: jnp.tanh(x), MILLION), "sum1M": function(lambda x, y: x.sum(), MILLION),
     "softmax1024": function(lambda x, y: jax.nn.softmax(x, 1), 1024, 1024),
     "fused_relu_mul_add_tanh1M": function(lambda x, y: jnp.tanh(jnp.maximum(x, 0) * y + 0.5), MILLION),
+    "logic_ca_checkerboard_update": lambda *_: checkerboard_update(),
 }
 
 

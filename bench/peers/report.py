@@ -32,6 +32,7 @@ WHAT = {
     "bilstm_step_b32": "LSTM, two layers, both directions, batch 32", "ppo_step_b64": "PPO update, 256-256, batch 64",
     "sac_step_b256": "SAC update, 256-256, batch 256", "wgan_step_b64": "WGAN with gradient penalty, batch 64",
     "vae_step_b128": "VAE 784-400-20, batch 128", "unet_step_b4": "U-Net of two levels, 32x32, batch 4",
+    "logic_ca_checkerboard_update": "automaton of logic gates, 16x16 cells, 20 steps, batch 2",
 }
 README = {
     "dqn_step_b64": "dueling double DQN, layer norm, Huber, Adam", "dqn_act_b1": "the same net on one state",

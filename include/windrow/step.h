@@ -35,7 +35,7 @@ struct CompileOptions {
   bool profile = false;  // from the first run on; see Step::profile
   /// "sse4", "avx2" or "avx512"; empty: WINDROW_SIMD, else the best this machine has.
   std::string simd = {};
-  /// The machine to plan for: "sapphire", "zen3", "desktop", "pi4", or a file with a description; empty:
+  /// The machine to plan for: "sapphire", "zen3", "zen5", "desktop", "pi4", or a file with a description; empty:
   /// WINDROW_MACHINE, else this one. The same machine and target give the same plan and the same bits anywhere.
   std::string machine = {};
   /// Times the few plans that are estimated to be fastest, on memory of its own, and takes the fastest; remembered for

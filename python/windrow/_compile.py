@@ -20,7 +20,7 @@ def compile(fn=None, *, name=None, threads=0, lanes=0, simd="", machine="", devi
     threads  at most; 0: WINDROW_THREADS, else the cores there are. Results do not depend on it
     lanes    virtual cores the plan is made for; 0: chosen for this machine
     simd     'sse4', 'avx2', 'avx512' or 'neon'; by default the best there is
-    machine  to plan for: 'sapphire', 'zen3', 'desktop', 'pi4' or a file; by default this one. The same machine and SIMD give the
+    machine  to plan for: 'sapphire', 'zen3', 'zen5', 'desktop', 'pi4' or a file; by default this one. The same machine and SIMD give the
              same plan and the same bits anywhere
     device   where it runs: 'cpu', 'auto', 'opencl', 'opencl:1', 'opencl:NAME', 'cuda', 'cuda:1' (docs/devices.md); by default as
              WINDROW_DEVICE says, else the CPU

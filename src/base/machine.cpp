@@ -267,10 +267,10 @@ Machine machine_named(const std::string& given) {
 }
 
 std::span<const Machine> built_in_machines() {
-  // sapphire and zen3 were measured by `windrow doctor --measure`; desktop and pi4 are from data sheets and published
-  // measurements of their kind.
+  // sapphire, zen3 and zen5 were measured by `windrow doctor --measure`; desktop and pi4 are from data sheets and
+  // published measurements of their kind.
   static const std::vector<Machine> machines = [] {
-    std::vector<Machine> list(4);
+    std::vector<Machine> list(5);
     list[0] = {.name = "sapphire",
                .cpu = "Intel Xeon (Sapphire or Emerald Rapids), 2 cores of a server",
                .simd = "avx512",
@@ -313,7 +313,28 @@ std::span<const Machine> built_in_machines() {
                .barrier_ns = 150,
                .call_ns = 22,
                .exp_ns = 0.43};
-    list[2] = {.name = "desktop",
+    list[2] = {.name = "zen5",
+               .cpu = "AMD EPYC (Zen 5), 2 cores of a server",
+               .simd = "avx512",
+               .cores = 2,
+               .l1d = 48 * kKilo,
+               .l2 = kMega,
+               .l3 = 32 * kMega,
+               .line = 64,
+               .gflops_f32 = 230,
+               .gflops_f64 = 120,
+               .product_ramp = 0.66,
+               .gbs_l1 = 260,
+               .gbs_l2 = 190,
+               .gbs_l3 = 110,
+               .gbs_memory = 61,
+               .gbs_l3_all = 200,
+               .gbs_memory_all = 74,
+               .gbs_cross = 56,
+               .barrier_ns = 46,
+               .call_ns = 14,
+               .exp_ns = 0.15};
+    list[3] = {.name = "desktop",
                .cpu = "Intel Core (Skylake to Comet Lake), 4 cores",
                .simd = "avx2",
                .cores = 4,
@@ -334,7 +355,7 @@ std::span<const Machine> built_in_machines() {
                .barrier_ns = 350,
                .call_ns = 15,
                .exp_ns = 0.3};
-    list[3] = {.name = "pi4",
+    list[4] = {.name = "pi4",
                .cpu = "Raspberry Pi 4 (Cortex-A72), 4 cores",
                .simd = "neon",
                .cores = 4,
