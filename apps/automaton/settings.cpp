@@ -180,7 +180,7 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
   s.polish = ours.polish;
   if (task == "checkerboard-async") s.updates = 3000;
   if (task == "checkerboard") {
-    s.updates = 2000;
+    s.updates = 6000;
     s.attempt = 450;
     s.lr = 0.1;
   }
@@ -207,6 +207,8 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
     s.sharpen = 0.002;
     s.harden = 0;
     s.restore = 0;
+    s.attempt = 2400;
+    s.updates = 12'000;
   }
   return s;
 }
