@@ -74,8 +74,8 @@ test-devices: build  ## the tests of devices on PoCL (a CPU as OpenCL device), o
 test-timing: build  ## the tests that measure time, one by one; wants a quiet machine
 	ctest --preset timing
 
-test-long: build  ## the tests that take minutes: agents that learn to known returns
-	build/tests/windrow_tests --gtest_filter='*AgentsLong*'
+test-long: build  ## the tests that take minutes: agents that learn to known returns, automata that grow pictures
+	build/tests/windrow_tests --gtest_filter='*AgentsLong*:*TrainingLong*'
 
 debug: deps  ## debug build with graph verification, and its tests
 	$(call configure,debug,build-debug)

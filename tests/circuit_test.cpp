@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <optional>
 #include <random>
-#include <set>
 
 #include "apps/automaton/export.h"
 #include "apps/automaton/polish.h"
@@ -43,14 +43,17 @@ std::vector<bool> random_bits(std::size_t n, std::mt19937& gen) {
   return bits;
 }
 
-/// The neighbours that some gate of the kernels' last layer passes on, alone, each gate's.
-std::vector<int> looked_at(bool look_around, std::vector<int64_t> kernel_gates) {
+/// What the kernels' results depend on before training, by kernel: each is the parity of some neighbours, a bit each,
+/// and kConstant where it is turned over. Nothing else is possible.
+constexpr unsigned kConstant = 1 << 9;
+std::vector<std::vector<unsigned>> parities(logic::Look look, std::vector<int64_t> kernel_gates) {
+  constexpr int64_t kKernels = 5;
   logic::AutomatonOptions o;
   o.channels = 2;
-  o.kernels = 4;
+  o.kernels = kKernels;
   o.kernel_gates = std::move(kernel_gates);
   o.update_gates = {16, 8, 4, 2};
-  o.look_around = look_around;
+  o.look = look;
   const logic::Automaton m(o);
   Circuit c = logic::circuit_of(m);
   const std::size_t last = m.spread().size() - 1, gates = m.spread()[last].size() / 2;  // of the first channel
@@ -59,26 +62,43 @@ std::vector<int> looked_at(bool look_around, std::vector<int64_t> kernel_gates) 
   c.outputs.clear();
   for (std::size_t i = 0; i < gates; ++i)
     c.outputs.push_back(static_cast<std::int32_t>(c.inputs) + static_cast<std::int32_t>(first + i));
-  std::vector<int> found(gates, -1);
-  for (int neighbour = 0; neighbour < 9; ++neighbour) {
+  const auto results = [&](unsigned neighbours) {
     std::vector<bool> in(static_cast<std::size_t>(c.inputs), false);
-    in[static_cast<std::size_t>(neighbour)] = true;
-    const auto out = c(in);
+    for (std::size_t i = 0; i < 9; ++i) in[i] = (neighbours >> i & 1) != 0;
+    return c(in);
+  };
+  std::vector<unsigned> found;
+  for (const bool on : results(0)) found.push_back(on ? kConstant : 0);
+  for (unsigned neighbour = 0; neighbour < 9; ++neighbour)
     for (std::size_t i = 0; i < gates; ++i)
-      if (out[i]) found[i] = neighbour;
-  }
-  std::sort(found.begin(), found.end());
-  return found;
+      if (results(1u << neighbour)[i] != ((found[i] & kConstant) != 0)) found[i] |= 1u << neighbour;
+  for (unsigned neighbours = 0; neighbours < 512; ++neighbours)
+    for (std::size_t i = 0; i < gates; ++i)
+      EXPECT_EQ(results(neighbours)[i], std::popcount(found[i] & (neighbours | kConstant)) % 2 == 1);
+  std::vector<std::vector<unsigned>> by_kernel(kKernels);
+  for (std::size_t i = 0; i < gates; ++i) by_kernel[i % kKernels].push_back(found[i]);
+  return by_kernel;
 }
 
-TEST(CircuitKernels, LookDifferentWays) {
-  EXPECT_EQ(looked_at(true, {8, 4, 2, 1}), (std::vector<int>{1, 3, 5, 7}));
-  const auto same = looked_at(false, {8, 4, 2, 1});
-  EXPECT_EQ(same.front(), same.back());
-  // Two results a kernel, each of which reaches four neighbours.
-  const auto many = looked_at(true, {8, 4, 2});
-  EXPECT_GE(std::set<int>(many.begin(), many.end()).size(), 6u);
-  EXPECT_EQ(std::count(many.begin(), many.end(), 4), 0);
+TEST(CircuitKernels, LookToDifferentSides) {
+  const std::vector<unsigned> sides{0b000000111, 0b100100100, 0b111000000, 0b001001001, 0b000000111};
+  for (const auto look : {logic::Look::odd, logic::Look::even}) {
+    const unsigned constant = look == logic::Look::even ? kConstant : 0;
+    const auto single = parities(look, {8, 4, 2, 1}), pairs = parities(look, {8, 4, 2});
+    for (std::size_t kernel = 0; kernel < sides.size(); ++kernel) {
+      EXPECT_EQ(single[kernel], std::vector{sides[kernel] | constant});
+      // Two results, each of which reaches four neighbours: they share the side.
+      ASSERT_EQ(pairs[kernel].size(), 2u);
+      EXPECT_EQ((pairs[kernel][0] | pairs[kernel][1]) & sides[kernel], sides[kernel]);
+      for (const unsigned found : pairs[kernel]) EXPECT_EQ(found & kConstant, constant);
+    }
+  }
+  for (const auto& of_kernel : parities(logic::Look::alike, {8, 4, 2, 1})) {
+    EXPECT_EQ(std::popcount(of_kernel[0]), 1);
+    EXPECT_EQ(of_kernel, parities(logic::Look::alike, {8, 4, 2, 1})[0]);
+  }
+  // Where several gates read the same one.
+  for (const auto& of_kernel : parities(logic::Look::odd, {8, 10, 6, 3})) EXPECT_EQ(of_kernel.size(), 3u);
 }
 
 TEST(CircuitSimplify, KeepsWhatItComputes) {

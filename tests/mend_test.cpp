@@ -4,11 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <map>
 #include <random>
+#include <set>
 
 #include "apps/automaton/automaton.h"
 #include "apps/automaton/blame.h"
+#include "apps/automaton/kinds.h"
 #include "apps/automaton/polish.h"
 #include "apps/common/pictures.h"
 #include "temporary_files.h"
@@ -172,7 +176,7 @@ Task task_of(std::uint64_t seed) {
 }
 
 TEST(Mend, FindsWiresWhereOtherFunctionsAreNotEnough) {
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {  // of 8 a gate that must be corrected reads two wires already
     Task task = task_of(seed);
     const auto rollout_of = [&] {
       return BitRollout(task.automaton, {task.start}, {task.target}, kTaskSteps, Border::wrap);
@@ -195,6 +199,48 @@ TEST(Mend, FindsWiresWhereOtherFunctionsAreNotEnough) {
   }
 }
 
+/// What the update reads of a cell in a step.
+std::vector<bool> read_at(const BitRollout& rollout, int64_t step, std::size_t place) {
+  std::vector<bool> read;
+  for (std::size_t number = 0; number < rollout.wires_before(0); ++number)
+    read.push_back((rollout.value(step, rollout.wire_before(0, number))[place / 64] >> (place % 64) & 1) != 0);
+  return read;
+}
+
+TEST(MendKinds, AreTheSameWhereTheSameIsRead) {
+  constexpr int64_t kSteps = 3, kHeight = 6, kWidth = 11;
+  for (const Border border : {Border::zero, Border::wrap}) {
+    BitGrid start(kChannels, kHeight, kWidth);
+    for (int64_t c = 0; c < kChannels; ++c) start.set(c, 3, 5, true);
+    const BitGrid target = random_grid(2, kHeight, kWidth, 3);
+    const BitRollout rollout(random_automaton(2, {.pass = 10}), {start}, {target}, kSteps, border);
+    const std::vector<std::uint64_t> kinds = kinds_of(rollout);
+    std::map<std::vector<bool>, std::pair<int64_t, int64_t>> shown[2];  // of what is read last: how many are off and on
+    for (int64_t step = 0; step < kSteps; ++step) {
+      std::map<std::vector<bool>, std::uint64_t> kind_of;
+      std::set<std::uint64_t> different;
+      for (std::size_t i = 0; i < 64 * rollout.words(); ++i) {
+        if ((rollout.frame().inside()[i / 64] >> (i % 64) & 1) == 0) continue;
+        const auto read = read_at(rollout, step, i);
+        const std::uint64_t kind = kinds[64 * rollout.words() * static_cast<std::size_t>(step) + i];
+        EXPECT_EQ(kind_of.emplace(read, kind).first->second, kind);
+        different.insert(kind);
+        for (std::size_t c = 0; c < 2 && step == kSteps - 1; ++c) {
+          auto& [off, on] = shown[c][read];
+          ++((rollout.targets()[c][i / 64] >> (i % 64) & 1) != 0 ? on : off);
+        }
+      }
+      EXPECT_EQ(different.size(), kind_of.size());
+      EXPECT_GT(different.size(), 1u);
+    }
+    int64_t untold = 0;
+    for (const auto& of_channel : shown)
+      for (const auto& [read, counts] : of_channel) untold += std::min(counts.first, counts.second);
+    EXPECT_GT(untold, 0);
+    EXPECT_EQ(untold_cells(rollout), untold);
+  }
+}
+
 /// A picture of a few spots on a small grid, and gates at random: the first search is to find it.
 AutomatonSettings spots(const TemporaryFolder& folder) {
   Picture picture{7, 7, std::vector<std::uint8_t>(49, 0)};
@@ -211,6 +257,7 @@ AutomatonSettings spots(const TemporaryFolder& folder) {
   s.update_gates = "60x3,30,16,6";
   s.pass = 2;
   s.noise = 1;
+  s.look = "alike";
   s.lr = 1e-6;  // the search is to find it, not training
   s.solved = 1;
   s.polish = 1;

@@ -28,7 +28,7 @@ logic::AutomatonOptions options_of(const AutomatonSettings& s, std::int64_t atte
   o.kernel_gates = layer_sizes(s.kernel_gates);
   o.update_gates = layer_sizes(s.update_gates);
   o.start = {.pass = s.pass, .noise = s.noise};
-  o.look_around = s.look_around;
+  o.look = s.look == "odd" ? logic::Look::odd : s.look == "even" ? logic::Look::even : logic::Look::alike;
   o.seed = s.seed + 0x9e3779b97f4a7c15 * static_cast<std::uint64_t>(attempt);
   o.dtype = dtype_of(s);
   return o;

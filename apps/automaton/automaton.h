@@ -36,19 +36,19 @@ struct AutomatonSettings {
   std::string kernel_gates = "8,4,2", update_gates;  // layers, "256x10,128,64"
   double fire = 1;                                   // the share of cells that take their new state in each step
   double lr = 0.05, weight_decay = 0, beta2 = 0.99, epsilon = 1e-8, clip = 100;
-  double pass = 7;            // the logit of pass-through at the start
-  double noise = 0;           // deviation of all logits at the start
-  bool look_around = false;   // at the start each kernel looks another way
-  double sharpen = 0;         // while the soft loss is low, the sharpness of the softmax grows by this share an update
-  double hard = 0;            // share of gates that are hard in an update, drawn anew for each
-  double harden = 0.005;      // while the loss is low, the share of gates that are hard grows by this much an update
-  std::int64_t restore = 1;   // times that each step's values are drawn towards 0 and 1, as real gates do
-  double early = 0;           // share of the loss that is taken after the steps of the second half: converge sooner
-  double solved = 0.06;       // what "low" is: the mean squared error
-  std::int64_t polish = 50;   // updates between searches for hard gates that work, while the loss is low; 0: never
-  std::int64_t tries = 2000;  // of a search
-  std::int64_t finish = 0;    // searches in a row that may find nothing, when updates come no nearer
-  std::int64_t attempt = 0;   // updates after which a run that comes no nearer begins again, wired anew; 0: never
+  double pass = 7;             // the logit of pass-through at the start
+  double noise = 0;            // deviation of all logits at the start
+  std::string look = "alike";  // what kernels see at the start: logic::Look
+  double sharpen = 0;          // while the soft loss is low, the sharpness of the softmax grows by this share an update
+  double hard = 0;             // share of gates that are hard in an update, drawn anew for each
+  double harden = 0.005;       // while the loss is low, the share of gates that are hard grows by this much an update
+  std::int64_t restore = 1;    // times that each step's values are drawn towards 0 and 1, as real gates do
+  double early = 0;            // share of the loss that is taken after the steps of the second half: converge sooner
+  double solved = 0.06;        // what "low" is: the mean squared error
+  std::int64_t polish = 50;    // updates between searches for hard gates that work, while the loss is low; 0: never
+  std::int64_t tries = 2000;   // of a search
+  std::int64_t finish = 0;     // searches in a row that may find nothing, when updates come no nearer
+  std::int64_t attempt = 0;    // updates after which a run that comes no nearer begins again, wired anew; 0: never
   std::string memory = "recompute";  // or "keep": all activations of all steps
   std::string dtype = "f32";
   std::string picture;  // of pattern and colour: a PNG; empty: the built-in drawing

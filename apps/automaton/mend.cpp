@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "apps/automaton/blame.h"
+#include "apps/automaton/kinds.h"
 #include "apps/automaton/polish.h"
 #include "windrow/random.h"
 
@@ -95,7 +98,7 @@ class Mender {
         in_vain = 0;
       } else {
         ++in_vain;
-        shake();
+        if (!make_room()) shake();
       }
     }
     return std::move(found_);
@@ -130,7 +133,7 @@ class Mender {
     breaks_.clear();
     breaks_.add(right, Blame::Ways::add_up);
     find_targets();
-    find_kinds();
+    kinds_ = kinds_of(rollout_);
     seen_ = seen_with({});
   }
 
@@ -165,21 +168,6 @@ class Mender {
     return target;
   }
 
-  /// For each step and cell a number that says what the update's first layer reads there.
-  void find_kinds() {
-    kinds_.assign(static_cast<std::size_t>(rollout_.steps()) * rollout_.words() * 64, 0);
-    Rng keys(1);
-    for (std::size_t number = 0; number < rollout_.wires_before(0); ++number) {
-      const std::uint64_t key = keys.bits();
-      std::uint64_t* kind = kinds_.data();
-      for (std::int64_t step = 0; step < rollout_.steps(); ++step) {
-        const Word* bits = rollout_.value(step, rollout_.wire_before(0, number));
-        for (std::size_t i = 0; i < rollout_.words(); ++i, kind += 64)
-          for (Word rest = bits[i] & rollout_.frame().inside()[i]; rest != 0; rest &= rest - 1)
-            kind[std::countr_zero(rest)] ^= key;
-      }
-    }
-  }
   std::uint64_t kind_at(const Target& target, const Place& place) const {
     const auto [step, word] = target.sources[place.word];
     const std::size_t before = static_cast<std::size_t>(step) * rollout_.words() + word;
@@ -327,6 +315,65 @@ class Mender {
     return changes;
   }
 
+  /// A gate of two wires has no place for a third one, which would say "here". What gates like that make is made one
+  /// layer lower, by idle gates, and they pass it on. That changes nothing, but the next look can correct them. Whether
+  /// there were any.
+  bool make_room() {
+    bool any = false;
+    for (const Target& target : targets_) {
+      Lowered lowered{seen_with({}), {}, {}};
+      const auto number = lower(target.layer, target.gate, lowered);
+      if (!number || lowered.changes.empty()) continue;
+      lowered.changes.push_back({target.layer, target.gate, static_cast<int>(kPassA), {*number, *number}});
+      if (rollout_.wrong_with(lowered.changes) > found_.wrong) {
+        rollout_.take_back();
+        continue;
+      }
+      keep(lowered.changes, rollout_.wrong());
+      any = true;
+    }
+    return any;
+  }
+
+  /// Of the wires before a layer, which one a wire of the circuit is.
+  std::int32_t number_of(std::size_t layer, std::int32_t wire) const {
+    const auto channels = layer > 0 ? 0 : static_cast<std::int32_t>(rollout_.circuit().outputs.size());
+    if (wire < rollout_.circuit().inputs) return wire / 9;
+    return wire - static_cast<std::int32_t>(rollout_.wire_before(layer, static_cast<std::size_t>(channels))) + channels;
+  }
+
+  struct Lowered {
+    std::vector<bool> taken;  // wires whose gates are not idle
+    std::map<std::pair<std::size_t, std::size_t>, std::int32_t> numbers;
+    std::vector<GateChange> changes;
+  };
+  /// The number of a wire before a layer that is the same as what this gate of it drives; nothing if there can be none.
+  std::optional<std::int32_t> lower(std::size_t layer, std::size_t gate, Lowered& lowered) {
+    if (const auto known = lowered.numbers.find({layer, gate}); known != lowered.numbers.end()) return known->second;
+    const Gate& now =
+        rollout_.circuit().gates[rollout_.wire_of(layer, gate) - static_cast<std::size_t>(rollout_.circuit().inputs)];
+    if (now.function == kPassA) return number_of(layer, now.a);
+    if (now.function == kPassB) return number_of(layer, now.b);
+    if (layer == 0) return std::nullopt;
+    const Polynomial& f = polynomial_of(now.function);
+    GateChange copy{layer - 1, 0, now.function, {0, 0}};
+    for (const bool by_a : {true, false}) {
+      if ((f.ab | (by_a ? f.a : f.b)) == 0) continue;
+      const std::int32_t read = number_of(layer, by_a ? now.a : now.b);
+      const auto number = lower(layer - 1, static_cast<std::size_t>(read), lowered);
+      if (!number) return std::nullopt;
+      (by_a ? copy.wire.a : copy.wire.b) = *number;
+    }
+    std::vector<std::size_t> idle;
+    for (std::size_t i = 0; i < rollout_.gates_of(layer - 1); ++i)
+      if (!lowered.taken[rollout_.wire_of(layer - 1, i)]) idle.push_back(i);
+    if (idle.empty()) return std::nullopt;
+    copy.gate = idle[draw_.below(idle.size())];
+    lowered.taken[rollout_.wire_of(layer - 1, copy.gate)] = true;
+    lowered.changes.push_back(copy);
+    return lowered.numbers[{layer, gate}] = static_cast<std::int32_t>(copy.gate);
+  }
+
   /// Gates that nothing shown depends on get other functions and wires: new signals at no cost.
   void shake() {
     std::vector<GateChange> changes;
@@ -339,7 +386,11 @@ class Mender {
         const std::int32_t a = any_wire(), b = any_wire();
         changes.push_back({layer, gate, function, {a, b}});
       }
-    keep(changes, rollout_.wrong_with(changes));
+    const std::int64_t untold = untold_cells(rollout_), wrong = rollout_.wrong_with(changes);
+    if (untold_cells(rollout_) > untold)
+      rollout_.take_back();
+    else
+      keep(changes, wrong);
   }
 
   BitRollout& rollout_;

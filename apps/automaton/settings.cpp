@@ -51,7 +51,10 @@ const std::vector<NamedField<AutomatonSettings>>& automaton_fields() {
       number_field("clip", &S::clip, 0.0, 1e12, "Largest element of a gradient; 0: none"),
       number_field("pass", &S::pass, -100.0, 100.0, "Logit of pass-through at the start"),
       number_field("noise", &S::noise, 0.0, 100.0, "Deviation of all logits at the start"),
-      yes_no_field("look-around", &S::look_around, "At the start each kernel looks another way, not all the same"),
+      choice_field<S>(
+          "look", &S::look, {"alike", "odd", "even"},
+          "At the start all kernels see the same neighbour, or each whether an odd or an even number of the "
+          "three cells on one side is on"),
       number_field("sharpen", &S::sharpen, 0.0, 1.0,
                    "Growth of the sharpness an update while the soft loss is low; 0: none"),
       number_field("hard", &S::hard, 0.0, 1.0, "Share of gates that are hard in an update, drawn anew for each"),
@@ -177,7 +180,7 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
   s.polish = ours.polish;
   if (task == "checkerboard-async") s.updates = 3000;
   if (task == "checkerboard") {
-    s.updates = 2000;
+    s.updates = 6000;
     s.attempt = 450;
     s.lr = 0.1;
   }
@@ -189,12 +192,12 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
     s.restore = 0;
     s.polish = 50;
     s.solved = 0.08;
-    s.attempt = 2000;
+    s.attempt = 1000;
     s.updates = 12'000;
     s.finish = 6;
     s.tries = 5000;
+    s.look = task == "colour" ? "even" : "odd";  // of colour the start is empty
   }
-  if (task == "pattern") s.seed = 2;  // with AVX-512 the built-in lizard grows without a second attempt
   if (task == "life") {
     s.pass = 8;
     s.noise = 0.5;
@@ -204,6 +207,8 @@ AutomatonSettings automaton_recipe(const std::string& task, Recipe recipe) {
     s.sharpen = 0.002;
     s.harden = 0;
     s.restore = 0;
+    s.attempt = 2400;
+    s.updates = 12'000;
   }
   return s;
 }

@@ -93,6 +93,12 @@ class GroupSum : public nn::Module {
 };
 
 // ---- cellular automata ----
+/// What kernels see before training. `alike`: all of them pass on the same neighbour, and nothing is known of what lies
+/// the other way before training has turned some round. Else each looks at the three cells on another side and says
+/// whether an odd (`odd`) or an even number of them is on (`even`: so an empty grid does not stay empty). From a single
+/// cell, or from the borders of an empty grid, that soon makes states by which cells can be told apart.
+enum class Look { alike, odd, even };
+
 /// What a rule looks like; the defaults are the checkerboard's.
 struct AutomatonOptions {
   std::int64_t channels = 8;
@@ -100,9 +106,7 @@ struct AutomatonOptions {
   std::vector<std::int64_t> kernel_gates{8, 4, 2};  // their layers
   std::vector<std::int64_t> update_gates{256, 256, 256, 256, 256, 256, 256, 256, 256, 256, 128, 64, 32, 16, 8, 8};
   Start start;
-  /// Kernels begin by passing on the cells above, left, right, below, and so on, each another one. Else all of them
-  /// pass on the same neighbour, and nothing is known of what lies the other way before training has turned some round.
-  bool look_around = false;
+  Look look = Look::alike;
   std::uint64_t seed = 1;
   DType dtype = DType::f32;
 };

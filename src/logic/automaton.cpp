@@ -1,6 +1,7 @@
 // Cellular automata whose rule is a network of gates.
 #include <array>
-#include <optional>
+#include <map>
+#include <utility>
 
 #include "windrow/logic.h"
 #include "windrow/random.h"
@@ -42,46 +43,50 @@ std::vector<Layer> make_perception(const AutomatonOptions& o, std::uint64_t seed
   return layers;
 }
 
-/// A gate of a kernel that passes on one of its wires.
-struct Pass {
-  std::size_t layer;
-  std::int32_t gate;
-  std::int64_t function;  // kPassA or kPassB
+/// The beginning of one kernel's gates: each makes the exclusive or of what it sees of some neighbours.
+class Parity {
+ public:
+  using Neighbours = std::uint32_t;  // a bit each
+
+  Parity(const std::vector<Layer>& layers, std::vector<Array>& logits, std::int64_t kernels, std::int64_t kernel)
+      : layers_(layers), logits_(logits), kernels_(kernels), kernel_(kernel) {}
+
+  /// Of a gate, and of what it reads; returns the neighbours whose parity it is. `even`: it turns that over.
+  Neighbours begin(std::size_t layer, std::int32_t gate, Neighbours wanted, bool even) {
+    if (const auto known = known_.find({layer, gate}); known != known_.end()) return known->second;
+    const Wire& wire = layers_[layer].wiring[gate];
+    const Neighbours of_a = seen(layer, wire.a, wanted), of_b = seen(layer, wire.b, wanted);
+    const bool by_a = of_a != 0 || of_b == 0, by_b = of_b != 0 && of_b != of_a;
+    const std::int64_t function = by_a && by_b ? kDiffer : by_a ? kPassA : kPassB;
+    double* row = logits_[layer].mutable_data<double>() + (gate * kernels_ + kernel_) * kFunctions;
+    std::swap(row[kPassA], row[even ? kFunctions - 1 - function : function]);
+    return known_[{layer, gate}] = (by_a ? of_a : 0) ^ (by_b ? of_b : 0);
+  }
+
+ private:
+  static constexpr std::int64_t kDiffer = 6;
+
+  Neighbours seen(std::size_t layer, std::int32_t wire, Neighbours wanted) {
+    if (layer > 0) return begin(layer - 1, wire, wanted, false);
+    return wanted & Neighbours{1} << wire;
+  }
+
+  const std::vector<Layer>& layers_;
+  std::vector<Array>& logits_;
+  std::int64_t kernels_, kernel_;
+  std::map<std::pair<std::size_t, std::int32_t>, Neighbours> known_;
 };
 
-/// The gates by which this one passes on a neighbour; nothing if it cannot.
-std::optional<std::vector<Pass>> way_to(const std::vector<Layer>& layers, std::size_t layer, std::int32_t gate,
-                                        std::int32_t neighbour) {
-  const Wire& wire = layers[layer].wiring[gate];
-  if (layer == 0) {
-    if (wire.a != neighbour) return std::nullopt;
-    return std::vector<Pass>{{layer, gate, kPassA}};
-  }
-  for (const std::int64_t function : {kPassA, kPassB})
-    if (auto found = way_to(layers, layer - 1, function == kPassA ? wire.a : wire.b, neighbour)) {
-      found->push_back({layer, gate, function});
-      return found;
-    }
-  return std::nullopt;
-}
-
-/// Each kernel's gates pass on other neighbours than the kernel before.
-void look_around(const std::vector<Layer>& layers, std::int64_t kernels) {
-  constexpr std::array<std::int32_t, 8> kNeighbours{1, 3, 5, 7, 0, 2, 6, 8};
+/// Each kernel looks at the three cells on another side.
+void look_around(const std::vector<Layer>& layers, std::int64_t kernels, bool even) {
+  constexpr std::array<Parity::Neighbours, 4> kSides{0b000000111, 0b100100100, 0b111000000, 0b001001001};
   std::vector<Array> logits;
   for (const Layer& layer : layers) logits.push_back(layer.logits.value().astype(DType::f64));
-  std::size_t first = 0;
-  for (std::int64_t kernel = 0; kernel < kernels; ++kernel)
-    for (std::int32_t last = 0; last < std::ssize(layers.back().wiring); ++last, ++first)
-      for (std::size_t i = 0; i < kNeighbours.size(); ++i) {
-        const auto way = way_to(layers, layers.size() - 1, last, kNeighbours[(first + i) % kNeighbours.size()]);
-        if (!way) continue;
-        for (const Pass& pass : *way) {
-          double* row = logits[pass.layer].mutable_data<double>() + (pass.gate * kernels + kernel) * kFunctions;
-          std::swap(row[kPassA], row[pass.function]);
-        }
-        break;
-      }
+  for (std::int64_t kernel = 0; kernel < kernels; ++kernel) {
+    Parity parity(layers, logits, kernels, kernel);
+    for (std::int32_t last = 0; last < std::ssize(layers.back().wiring); ++last)
+      parity.begin(layers.size() - 1, last, kSides[static_cast<std::size_t>(kernel) % kSides.size()], even);
+  }
   for (std::size_t i = 0; i < layers.size(); ++i)
     State(layers[i].logits).set(logits[i].astype(layers[i].logits.spec().dtype));
 }
@@ -97,7 +102,7 @@ Automaton::Automaton(const AutomatonOptions& options, Location where) : options_
                     std::to_string(o.channels) + " channels");
   Rng seeds = Rng::stream(o.seed, 4);
   perception_ = make_perception(o, seeds.bits(), where);
-  if (o.look_around) look_around(perception_, o.kernels);
+  if (o.look != Look::alike) look_around(perception_, o.kernels, o.look == Look::even);
   std::int64_t wires = 9;
   for (const Layer& layer : perception_) {
     spread_.push_back(spread_over(layer.wiring, o.channels, wires, o.kernels, spread_.empty()));
