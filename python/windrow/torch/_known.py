@@ -2,6 +2,7 @@
 import operator
 
 import torch
+from torch._C import _is_any_autocast_enabled
 
 from windrow._core import _looks
 
@@ -27,7 +28,7 @@ class Known:
         around, entry = self.around, self.entry
         if not args or not all(self.without) or entry.kept:
             return None
-        own = None if entry.cleared or entry.shadowed else tuple([slot.numbers for slot in entry.slots.all])
+        own = None if entry.cleared or entry.shadowed or entry.flags else tuple([slot.numbers for slot in entry.slots.all])
         looks = [_looks(a) for a in args]
         found = around.as_tuples(self.values)
         slots = [slot.as_tuples() for slot in entry.slots.all]
@@ -44,7 +45,7 @@ class Known:
         attributes += [(p, "grad", None) for p in [*self.graded, *entry.assumed_none]] + [(entry, "shadowed", entry.shadowed)]
         lengths += [(held, len(held)) for held in (self.all_graded, entry.kept, entry.cleared, entry.assumed_none, entry.pointers, entry.slots.all)]
         places = [(where.__self__, address) for where, address in zip(entry.pointers, entry.expected)]
-        parts = (looks, attributes, items + entry.places, [(torch.is_grad_enabled, grad)], lists, lengths, places, rates)
+        parts = (looks, attributes, items + entry.places, [(torch.is_grad_enabled, grad), (_is_any_autocast_enabled, False)], lists, lengths, places, rates)
         return own, (torch.Tensor, *map(tuple, parts))
 
     def repeated(self, args):
@@ -56,7 +57,7 @@ class Known:
 
     def fits(self, args):
         grad, training = self.flags
-        if len(args) != len(self.arguments) or torch.is_grad_enabled() is not grad or [m.training for m in self.modules] != training:
+        if len(args) != len(self.arguments) or torch.is_grad_enabled() is not grad or _is_any_autocast_enabled() or [m.training for m in self.modules] != training:
             return False
         for a, (kind, shape, dtype) in zip(args, self.arguments):
             if kind is not torch.Tensor or type(a) is not kind or a.dtype is not dtype or a.shape != shape or a.requires_grad:
