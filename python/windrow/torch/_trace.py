@@ -12,6 +12,7 @@ import warnings
 import torch
 import torch.utils.checkpoint
 from torch._subclasses import fake_tensor
+from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
@@ -451,7 +452,8 @@ def trace(fn, args):
     if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
         raise Error("autocast is not supported: Windrow computes in the parameters' own type")
     capture = Capture()
-    with _patched(capture), _quiet(), as_torch_has_it():
+    # lazy: the graph is read, never run, and torch keeps the source text of every one that it makes code of
+    with _patched(capture), _quiet(), as_torch_has_it(), _use_lazy_graph_module(True):
         try:
             capture.graph_module = make_fx(lambda *tensors: fn(capture, *tensors), tracing_mode="fake", pre_dispatch=True, _allow_non_fake_inputs=True)(*args)
         except (fake_tensor.DynamicOutputShapeException, fake_tensor.DataDependentOutputException, fake_tensor.UnsupportedOperatorException) as error:
