@@ -17,6 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from windrow import Error
+from windrow._core import _count_traces
 
 from . import _custom, _optim
 
@@ -441,9 +442,11 @@ def is_tracing():
 def as_torch_has_it():
     """Compiled functions that are called meanwhile are the functions themselves."""
     _here.depth = getattr(_here, "depth", 0) + 1
+    _count_traces(1)
     try:
         yield
     finally:
+        _count_traces(-1)
         _here.depth -= 1
 
 
