@@ -1,4 +1,5 @@
-"""What Python costs a call: microseconds from Python, in C++, and the difference. Wants a quiet machine.
+"""What Python costs a call: microseconds from Python, in C++, and the difference. The best of many blocks that are short enough to lie
+between two interruptions; a quiet machine is better still.
 
 usage: overhead.py [torch] [PROGRAM]
 
@@ -12,7 +13,7 @@ import numpy as np
 import windrow as wr
 
 
-def best(statement, names, calls=20_000, rounds=9):
+def best(statement, names, calls=100, rounds=2_000):
     """Microseconds of a statement on local names, the best of some rounds."""
     source = "\n  ".join([f"def f({', '.join(names)}):", "import time", "start = time.perf_counter()", f"for _ in range({calls}): {statement}",
                           "return time.perf_counter() - start"])
@@ -25,9 +26,10 @@ def show(title, step, *arguments):
     step(*arguments)
     names = {"step": step, **{f"a{i}": a for i, a in enumerate(arguments)}}
     call = f"step({', '.join(list(names)[1:])})"
-    python = best(call, names, calls=200, rounds=3)
-    python = best(call, names, calls=20_000 if python < 20 else 1_000) - best("pass", {})
-    inside = step.seconds(*arguments, runs=20_000 if python < 20 else 2_000) * 1e6
+    python = best(call, names, rounds=3)
+    calls, rounds = (100, 2_000) if python < 20 else (5, 2_000)
+    python = best(call, names, calls, rounds) - best("pass", {}, calls, rounds)
+    inside = min(step.seconds(*arguments, runs=2_000) for _ in range(20)) * 1e6
     print(f"{title:36} {python:6.2f} us, in C++ {inside:6.2f}, Python {python - inside:5.2f}")
 
 
@@ -71,7 +73,7 @@ def beside_the_program(program, update, batch):
     for _ in range(5):
         found = subprocess.run([program, "bench", "--json", "--seconds", "0.5", "dqn_step_b64"], capture_output=True, text=True, check=True)
         theirs.append(json.loads(found.stdout.splitlines()[-1])["best_us"])
-        ours.append(best(f"step({', '.join(list(names)[1:])})", names, calls=500, rounds=10))
+        ours.append(best(f"step({', '.join(list(names)[1:])})", names, calls=5, rounds=1_000))
     print(f"{'dqn_step_b64, from Python':36} {min(ours):6.2f} us, windrow bench {min(theirs):6.2f}: {min(theirs) / min(ours):.3f} of its speed")
 
 
@@ -98,8 +100,8 @@ def compiled_torch(torch):
         compiled(*batch)
     names = {"step": compiled, **{f"a{i}": a for i, a in enumerate(batch)}}
     call = f"step({', '.join(list(names)[1:])})"
-    python, eager = best(call, names, calls=100, rounds=200), best(call, {**names, "step": update}, calls=20, rounds=20)
-    inside = compiled.last.step.seconds(*batch, *compiled.known.checks[0], runs=20_000) * 1e6
+    python, eager = best(call, names, calls=20), best(call, {**names, "step": update}, calls=1, rounds=500)
+    inside = min(compiled.last.step.seconds(*batch, *compiled.known.checks[0], runs=2_000) for _ in range(20)) * 1e6
     print(f"{'wr.torch: a small DQN, five tensors':36} {python:6.2f} us, in C++ {inside:6.2f}, Python {python - inside:5.2f}; torch {eager:6.2f}")
 
 

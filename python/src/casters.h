@@ -1,9 +1,16 @@
 // What lets bound functions take and give shapes, element types and axes as Python writes them.
 #pragma once
 
+#include <nanobind/stl/map.h>
+
 #include "convert.h"
+#include "windrow/checkpoint.h"
 
 namespace nanobind::detail {
+
+/// A dict, as the map that it is.
+template <class Value>
+struct type_caster<wr::ByName<Value>> : dict_caster<wr::ByName<Value>, std::string, Value> {};
 
 template <>
 struct type_caster<wr::Dims> {

@@ -1,7 +1,6 @@
 // windrow.data and checkpoints.
 #include "windrow/data.h"
 
-#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 

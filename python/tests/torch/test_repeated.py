@@ -168,3 +168,27 @@ def test_results_are_torchs_own_and_fresh():
         assert index.dtype == torch.int64 and index.shape == () and found["large"].dtype == torch.bool
         first += 1  # their memory is theirs
     assert torch.equal(f(torch.zeros(4))["both"][0], torch.ones(4))
+
+
+def test_a_function_whose_calls_repeat_is_still_part_of_one_that_calls_it():
+    """While the other is traced, and while torch computes it for the comparison, its plan would have no gradients."""
+    net = nn.Linear(3, 2)
+    twin, x = copy.deepcopy(net), torch.randn(4, 3)
+    inner = wr.torch.compile(lambda x: net(x).square().mean())
+    for _ in range(4):
+        inner(x)
+    assert inner.known.checks is not None
+
+    def update(loss_of, net, x):
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        loss = loss_of(x)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    compiled = wr.torch.compile(lambda x: update(inner, net, x))
+    for _ in range(3):
+        compiled(x)
+        update(lambda x: twin(x).square().mean(), twin, x)
+    torch.testing.assert_close(net.weight, twin.weight)
+    torch.testing.assert_close(inner(x), twin(x).square().mean().detach())

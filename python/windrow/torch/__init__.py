@@ -16,25 +16,24 @@
 Parameters, buffers and moments stay torch's: both see the same memory. Learning rates and other numbers of optimizers are
 read at every call. The first call of each shape is checked against torch itself.
 """
-import gc
 import threading
 import types
 import warnings
 
 import torch
+from torch._C import _is_any_autocast_enabled
 
 import windrow as wr
 from windrow import Error
 
 from ._check import check_against_eager, snapshot
+from ._entry import Entry
 from ._forms import is_taken_apart, put_together, taken_apart
-from ._interpret import Interpreter
 from ._known import Known
-from ._memory import Memory, Slots
 from ._modules import from_module, to_module
-from ._ops import TABLE
-from ._surroundings import MISSING, NUMBERS, Surroundings, put, refuse_counters
-from ._trace import is_tracing, trace
+from ._ops import TABLE, dtype_of
+from ._surroundings import NUMBERS, Surroundings, content_of, put
+from ._trace import is_tracing
 from ._views import SEVERAL, VIEWS
 
 __all__ = ["compile", "compile_step", "from_module", "supported_ops", "to_module"]
@@ -84,197 +83,9 @@ def compile_step(model, loss_fn, optimizer, **options):
     return compile(step, **options)
 
 
-class Entry:
-    """The plans of one setting of everything that is no tensor."""
-
-    def __init__(self, owner, static):
-        self.owner, self.static = owner, static
-        self.again = False  # whether the next call is checked as well
-        self.slots, self.memories, self.watched, self.pointers, self.expected = Slots(), [], {}, [], []
-        self.assumed_none, self.absent, self.cleared = [], [], []
-        self.kept = []  # (parameter, its gradient's memory, whether none is as good as 0)
-        self.shapes = {}  # and types that have a plan -> Outcome
-        self.places = [(held, name, t) for m in owner.modules for held in (m._parameters, m._buffers)
-                       for name, t in held.items()]
-        self.pending, self.shadowed = None, []
-        self.step = wr.compile(self.trace, **owner.options)
-
-    def is_current(self):
-        """Whether every tensor stands where the plan has it, and every optimizer does what it was compiled to do."""
-        if [where() for where in self.pointers] != self.expected:
-            return False
-        for held, name, tensor in self.places:
-            if held.get(name) is not tensor:
-                return False
-        for slot in self.slots.all:
-            if not slot.is_current():
-                return False
-        return True
-
-    def watch(self, memory):
-        for tensor, _ in memory.tensors.values():
-            if id(tensor) not in self.watched:  # plans of other shapes have the same ones
-                self.watched[id(tensor)] = tensor
-                self.pointers.append(tensor.data_ptr)
-                self.expected.append(tensor.data_ptr())
-
-    def capture(self, args):
-        fn, position, form, plain = self.owner.fn, [i for i, a in enumerate(args) if isinstance(a, torch.Tensor)], None, []
-
-        def on_tensors(capture, *tensors):
-            nonlocal form, plain
-            full = list(args)
-            for i, t in zip(position, tensors):
-                full[i] = t
-            leaves, form = taken_apart(fn(*full))
-            capture.leave()
-            plain = [MISSING if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-            return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-
-        tensors = [args[i] for i in position]
-        capture, left_behind = self.traced(on_tensors, tensors)
-        left = capture.accumulates()
-        if left:  # gradients that stay: they are torch's own from here on
-            for p in left:
-                p.grad = torch.zeros_like(p, memory_format=torch.contiguous_format).detach()
-            capture, left_behind = self.traced(on_tensors, tensors)
-        self.refuse_memories(capture, left_behind, on_tensors, tensors)
-        capture.outcome = Outcome(capture.graph_module, form, plain)
-        return capture
-
-    def refuse_memories(self, capture, left_behind, fn, tensors):
-        """A tensor that is read from an attribute and replaced there, or that a second call would find: a plan would not see the new one."""
-        if not left_behind:
-            return
-        for mapping, key, _, _ in left_behind:
-            self.owner.around.forget(mapping, key)
-        replaced = [(m, k, old) for m, k, old, _ in left_behind if isinstance(old, torch.Tensor)]
-        fresh = [(m, k, torch.zeros(tuple(t.shape), dtype=t.dtype)) for m, k, old, t in left_behind if old is None or old is MISSING]
-        again = capture
-        if fresh and not self.shapes:
-            try:
-                for mapping, key, stand_in in fresh:
-                    put(mapping, key, stand_in)
-                again, _ = self.traced(fn, tensors)
-            finally:
-                for mapping, key, old, _ in left_behind:
-                    put(mapping, key, old)
-        for found, candidates in ((capture, replaced), (again, fresh)):
-            used = {t.data_ptr() for t in _constants(found.graph_module) if t.numel()}
-            for mapping, key, tensor in candidates:
-                if tensor.numel() and tensor.data_ptr() in used:
-                    raise Error(f"{self.owner.__name__}: the tensor in the attribute {key} is read and replaced in the function, which a plan would not see. "
-                                f"Keep it in a buffer and write to it: self.{key}.copy_(new); or pass it as an argument and return it")
-
-    def traced(self, fn, tensors):
-        """A capture, and what it left in attributes. Puts back what torch has written meanwhile: it carries out some ops in place (p.mul_(0.9) on a parameter, a
-        count of batches) although it only traces."""
-        around = self.owner.around
-        attributes = around.snapshot()
-        own = [t for m in self.owner.modules for t in (*m.parameters(False), *m.buffers(False))]
-        kept = {id(t): (t, t.detach().clone()) for t in own + [t.grad for t in own if t.grad is not None]}
-        versions = {id(t): (t, t._version) for t in gc.get_objects() if issubclass(type(t), torch.Tensor) and not t.is_inference()}
-        try:
-            capture = trace(fn, tensors)
-        finally:
-            numbers, left_behind = around.restore(attributes)
-            with torch.no_grad():
-                for tensor, value in kept.values():
-                    if tensor._version != versions.get(id(tensor), (None, None))[1]:
-                        tensor.detach().copy_(value)
-        refuse_counters(numbers)
-        for tensor in _constants(capture.graph_module):
-            if id(tensor) not in kept and versions.get(id(tensor), (tensor, tensor._version))[1] != tensor._version:
-                raise Error(f"a tensor of shape {tuple(tensor.shape)} was written to while the function was traced and cannot be put back: "
-                            "write to tensor.data, or make it a parameter or buffer of a module that the function can see")
-        return capture, left_behind
-
-    def prepare(self, args):
-        """Captures before the plan is traced: the optimizers' numbers are arguments of it."""
-        capture = self.capture(args)
-        for optimizer, members in capture.steps:
-            self.slots.of(optimizer, [p for _, p in members])
-        return capture
-
-    def trace(self, *tensors):
-        count = len(tensors) - len(self.slots.all)
-        capture = self.owner.captured or self.prepare(self.owner.args)
-        memory = Memory(self.slots, torch.initial_seed() & 0x7FFFFFFF)
-        interpreter = Interpreter(capture, memory, 0)
-        interpreter.grad_enabled = torch.is_grad_enabled()
-        results = interpreter.run(tensors[:count], tensors[count:])
-        self.memories.append(memory)
-        self.watch(memory)
-        self.shadowed = [m for m in self.memories if m.shadows]
-        self.assumed_none += [t for t in capture.assumed_none.values()
-                              if isinstance(t, torch.nn.Parameter) and not any(t is known for known in self.assumed_none)]
-        self.note_gradients(capture, memory)
-        self.pending = (snapshot(memory), interpreter.randoms, capture)
-        return results
-
-    def note_gradients(self, capture, memory):
-        known = {id(p) for p, _, _ in self.kept}
-        kept = [(p, g, key in capture.added_to) for key, (p, g) in capture.kept.items() if memory.key(g) in memory.tensors]
-        self.kept += [k for k in kept if id(k[0]) not in known]
-        self.absent += [p for key, p in capture.absent.items() if not any(p is known for known in self.absent)]
-        self.cleared += [p for p, _ in capture.cleared() if not any(p is known for known in self.cleared)]
-        watched = self.owner.graded
-        watched += [p for p in [*self.absent, *[p for p, _, adds in self.kept if not adds]] if not any(p is w for w in watched)]
-
-    def bring_gradients(self):
-        """Gradients that the plan has, where torch has put others; whether they are such as it was compiled for."""
-        for p, g, adds in self.kept:
-            own = p.grad
-            if own is g:
-                continue
-            if own is None:
-                if not adds:
-                    return False
-                g.zero_()
-            elif own.shape != g.shape or own.dtype != g.dtype:
-                return False
-            else:
-                g.copy_(own)
-            p.grad = g
-        for p in self.assumed_none:
-            if p.grad is not None:
-                return False
-        return True
-
-
 def is_object(what):
     """Whether an argument is one whose attributes a function reads: a module, an optimizer, settings, another function."""
     return hasattr(what, "__dict__") and not isinstance(what, (torch.Tensor, type, *_PLAIN)) and not is_taken_apart(what)
-
-
-def _constants(graph_module):
-    """Tensors that a trace found outside of its arguments."""
-    found = [getattr(graph_module, node.target) for node in graph_module.graph.nodes if node.op == "get_attr"]
-    return [t for t in found if isinstance(t, torch.Tensor)]
-
-
-class Outcome:
-    """What a function returned: its form, and for each leaf the number of a result, or a value that is no tensor."""
-
-    def __init__(self, graph_module, form, plain):
-        (nodes,) = [node.args[0] for node in graph_module.graph.nodes if node.op == "output"]
-        self.form, self.leaves, self.dtypes = form, [], []
-        for value in plain:
-            if value is not MISSING:
-                self.leaves.append((None, value))
-                continue
-            meta = nodes[len(self.dtypes)].meta.get("val")
-            self.leaves.append((len(self.dtypes), None))
-            self.dtypes.append(meta.dtype if isinstance(meta, torch.Tensor) else None)
-        self.single = form.is_leaf() and bool(self.dtypes)
-
-    def of(self, tensors):
-        if self.single and tensors[0].dtype is self.dtypes[0]:
-            return tensors[0]
-        found = [t if dtype is None or t.dtype is dtype else t.to(dtype) for t, dtype in zip(tensors, self.dtypes)]
-        if self.single:
-            return found[0]
-        return put_together([value if number is None else found[number] for number, value in self.leaves], self.form)
 
 
 class Compiled:
@@ -283,6 +94,7 @@ class Compiled:
     def __init__(self, fn, given, check, options, around=None):
         self.fn, self.given, self.check, self.options = fn, given, check, options
         self.around = around  # looked for at the first call: names may be defined later than the function
+        self.has_warned = False  # of tensors that are left behind
         self.replaced = 0  # how often an object behind a name was another one
         self.entries = {}
         self.graded = []  # parameters of which it matters whether they have a gradient
@@ -293,14 +105,16 @@ class Compiled:
         self.__wrapped__ = fn
 
     def __call__(self, *args, **keywords):
-        if is_tracing():
-            return self.fn(*args, **keywords)
         known = self.known
-        if known is not None and not keywords:
+        if known is not None and known.checks is not None and not keywords:
             self.last = known.entry
-            found = known.repeated(args)
+            found = known.repeat(args, *known.checks)  # nothing, if any thread traces
             if found is not None:
                 return self.run(known.entry, args, known.outcome) if found is True else known.outcome.of(found)
+        if is_tracing():
+            return self.fn(*args, **keywords)
+        if known is not None and not keywords:
+            self.last = known.entry
             if not known.entry.kept and known.fits(args) and known.entry.bring_gradients():
                 result = self.run(known.entry, args, known.outcome)
                 known.refresh(args)
@@ -309,6 +123,8 @@ class Compiled:
 
     def call(self, args, keywords):
         """Any call; the one above is for arguments that are as they were the last time."""
+        if _is_any_autocast_enabled():
+            raise Error(f"{self.__name__}: is called under autocast, which is not supported: Windrow computes in the parameters' own type")
         static = tuple([None if isinstance(a, torch.Tensor) else a for a in args])
         values = self.look_round()
         if keywords or any([not isinstance(a, NUMBERS) and (is_object(a) or is_taken_apart(a)) for a in static]):
@@ -398,7 +214,8 @@ class Compiled:
         """A new entry; the oldest goes where there are many."""
         if key not in self.entries and len(self.entries) + 1 == MANY_ENTRIES:
             warnings.warn(f"{self.__name__}: is compiled for the {MANY_ENTRIES}th set of arguments that are no tensors. They are part of the "
-                          "plan; numbers that change are better passed as tensors: torch.tensor(value)", stacklevel=3)
+                          "plan, as are numbers that the function reads from param_groups; numbers that change are better passed as tensors: "
+                          "torch.tensor(value)", stacklevel=3)
         if key not in self.entries and len(self.entries) >= MOST_ENTRIES:
             del self.entries[next(iter(self.entries))]
         found = self.entries[key] = Entry(self, static)
@@ -410,6 +227,7 @@ class Compiled:
                 raise Error(f"{self.__name__}: an argument is on {a.device}; Windrow computes on the CPU: .cpu()")
             if a.layout != torch.strided:
                 raise Error(f"{self.__name__}: sparse tensors are not supported")
+            dtype_of(a.dtype)
         self.args = args
         self.captured = entry.prepare(args)
         outcome = self.captured.outcome
@@ -421,9 +239,10 @@ class Compiled:
             (before, randoms, capture), entry.pending = entry.pending, None
             if self.check and not randoms:
                 lists = self.around.copies()
-                check_against_eager(self, args, result, before, entry)
+                self.check_with_torch(args, result, before, entry)
                 self.around.forget_changed(lists)
                 entry.again = not entry.shapes  # what Python keeps from call to call shows in a second one
+            self.warn_of_what_is_left(entry)
         if not entry.shapes and isinstance(self.fn, torch.nn.Module) and self.fn.training and torch.is_grad_enabled():
             warnings.warn(f"{self.__name__}: what a compiled module gives has no gradients to go back through. To train, compile the whole update: "
                           "windrow.torch.compile_step(model, loss_fn, optimizer); to use it, model.eval() or torch.no_grad()", stacklevel=4)
@@ -437,8 +256,30 @@ class Compiled:
         with _tracing:
             before = [pair for memory in entry.memories for pair in snapshot(memory)]
             result = self.run(entry, tensors, outcome)
-            check_against_eager(self, args, result, before, entry)
+            self.check_with_torch(args, result, before, entry)
         return result
+
+    def check_with_torch(self, args, result, before, entry):
+        """What the function leaves behind is put back: it would be of this call, and later ones leave nothing."""
+        entry.set_flags(after=False)
+        lists = [(holder, list(holder)) for holder, _ in entry.left if isinstance(holder, list)]
+        places = [(holder, key, content_of(holder, key)) for holder, key in entry.left if not isinstance(holder, list)]
+        try:
+            check_against_eager(self, args, result, before, entry)
+        finally:
+            entry.set_flags()
+            for holder, items in lists:
+                holder[:] = items
+            for place in places:
+                put(*place)
+
+    def warn_of_what_is_left(self, entry):
+        if entry.left and not self.has_warned:
+            self.has_warned = True
+            holder, key = entry.left[0]
+            place = self.around.name_of(holder, None if isinstance(holder, list) else key)
+            warnings.warn(f"{self.__name__}: the function leaves a tensor in the {place}, which a compiled one does not. Return it, if it is to be seen "
+                          "outside", stacklevel=5)
 
     def run(self, entry, tensors, outcome):
         for memory in entry.shadowed:
@@ -448,6 +289,7 @@ class Compiled:
             memory.store_shadows()
         for p in entry.cleared:
             p.grad = None
+        entry.set_flags()
         return outcome.of([torch.from_numpy(array.numpy()) for array in arrays])
 
     def __get__(self, owner, cls=None):

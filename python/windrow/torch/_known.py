@@ -1,10 +1,13 @@
 """What is known of a call that has been made: most calls are like the one before, and then nothing is looked for again."""
+import inspect
 import operator
 
 import torch
+from torch._C import _is_any_autocast_enabled
 
 from windrow._core import _looks
 
+_FLAG = torch._C.TensorBase.requires_grad
 _requires_grad = operator.attrgetter("requires_grad")
 
 
@@ -17,6 +20,8 @@ class Known:
         self.entry, self.modules, self.outcome, self.around, self.values = entry, around.modules, outcome, around, values
         self.arguments = [(type(a), getattr(a, "shape", None), getattr(a, "dtype", None)) for a in args]
         self.flags = (torch.is_grad_enabled(), [m.training for m in self.modules])
+        # the tensors that the function gives, if all is as it was; True, if something is to be done before or after the plan; None if not, and then
+        # nothing has been done
         self.repeat = entry.step._repeat
         self.checks, self.fitted = None, 0  # made by the second call of its kind: shapes that take turns need none
 
@@ -27,7 +32,7 @@ class Known:
         around, entry = self.around, self.entry
         if not args or not all(self.without) or entry.kept:
             return None
-        own = None if entry.cleared or entry.shadowed else tuple([slot.numbers for slot in entry.slots.all])
+        own = None if entry.cleared or entry.shadowed or entry.flags else tuple([slot.numbers for slot in entry.slots.all])
         looks = [_looks(a) for a in args]
         found = around.as_tuples(self.values)
         slots = [slot.as_tuples() for slot in entry.slots.all]
@@ -39,24 +44,26 @@ class Known:
             attributes, items, lists, lengths = attributes + more_attributes, items + more_items, lists + more_lists, lengths + more_lengths
             rates.append(numbers)
         grad, training = self.flags
-        attributes += [(m, "training", is_training) for m, is_training in zip(self.modules, training)]
-        attributes += [(p, "requires_grad", wanted) for p, wanted in zip(self.parameters, self.differentiable)]
+        for m, is_training in zip(self.modules, training):
+            if "training" in vars(m) and not hasattr(type(m), "training"):
+                items.append((vars(m), "training", is_training))
+            else:
+                attributes.append((m, "training", is_training))
+        flags = []
+        for p, wanted in zip(self.parameters, self.differentiable):
+            if inspect.getattr_static(type(p), "requires_grad") is _FLAG:
+                flags.append((_FLAG, p, wanted))
+            else:
+                attributes.append((p, "requires_grad", wanted))
         attributes += [(p, "grad", None) for p in [*self.graded, *entry.assumed_none]] + [(entry, "shadowed", entry.shadowed)]
         lengths += [(held, len(held)) for held in (self.all_graded, entry.kept, entry.cleared, entry.assumed_none, entry.pointers, entry.slots.all)]
         places = [(where.__self__, address) for where, address in zip(entry.pointers, entry.expected)]
-        parts = (looks, attributes, items + entry.places, [(torch.is_grad_enabled, grad)], lists, lengths, places, rates)
+        parts = (looks, attributes, items + entry.places, [(torch.is_grad_enabled, grad), (_is_any_autocast_enabled, False)], lists, lengths, places, rates, flags)
         return own, (torch.Tensor, *map(tuple, parts))
-
-    def repeated(self, args):
-        """The tensors that the function gives, if all is as it was; True, if something is to be done before or after the plan; None if not. Then nothing
-        has been done."""
-        if self.checks is None:
-            return None
-        return self.repeat(args, *self.checks)
 
     def fits(self, args):
         grad, training = self.flags
-        if len(args) != len(self.arguments) or torch.is_grad_enabled() is not grad or [m.training for m in self.modules] != training:
+        if len(args) != len(self.arguments) or torch.is_grad_enabled() is not grad or _is_any_autocast_enabled() or [m.training for m in self.modules] != training:
             return False
         for a, (kind, shape, dtype) in zip(args, self.arguments):
             if kind is not torch.Tensor or type(a) is not kind or a.dtype is not dtype or a.shape != shape or a.requires_grad:

@@ -8,6 +8,8 @@ import types
 
 import numpy
 import torch
+from torch.nn.parameter import is_lazy
+from torch.utils.hooks import RemovableHandle
 
 from windrow import Error
 
@@ -29,6 +31,8 @@ def _reads(code):
     for constant in code.co_consts:
         if isinstance(constant, str):
             attributes.add(constant)
+        elif isinstance(constant, tuple):  # names of keywords, for one
+            attributes |= {name for name in constant if isinstance(name, str)}
         elif isinstance(constant, types.CodeType):
             inner = _reads(constant)
             names |= inner[0]
@@ -47,6 +51,8 @@ class Surroundings:
         self.labels = []  # what to call them
         self.objects, self.lists = [], []  # those with attributes of their own, and dicts; lists
         self.watched_lists, self.registers = [], []  # lists behind names; what modules have registered, where names may be added
+        self.optimizers = []
+        self.hooks, self.handles = [], None  # dicts of hooks that are not empty, and how many handles torch had given out then
         self._functions, self._attributes, self._seen = [], set(), {}
         if given is None:
             self._visit(fn, depth)
@@ -60,6 +66,8 @@ class Surroundings:
             self._bind_attributes(what)
         for m in self.modules:
             self._bind_children(m)
+        if "param_groups" in self._attributes:
+            self._bind_options()
         self.held = self.values()
         self._seen = None  # it would keep alive what is replaced
 
@@ -71,10 +79,13 @@ class Surroundings:
             if id(what) in self._seen:
                 continue
             if isinstance(what, torch.optim.Optimizer):
+                self._seen[id(what)] = what
+                self.optimizers.append(what)
                 stack += [(p, left) for group in what.param_groups for p in group["params"]]
             if isinstance(what, torch.Tensor) and what.is_leaf:
                 self._seen[id(what)] = what
                 self.parameters.append(what)
+            stack += [(hook, left) for hooks in hooks_of(what) for hook in hooks.values()]
             if isinstance(what, _SKIPPED):
                 continue
             self._seen[id(what)] = what
@@ -107,10 +118,15 @@ class Surroundings:
         for m in root.modules():
             if m is root or id(m) not in self._seen:
                 self._seen[id(m)] = m
+                if isinstance(m, torch.jit.ScriptModule):
+                    raise Error("a module of torch.jit is not supported: give Windrow the module itself, without torch.jit.script or trace")
                 self.modules.append(m)
                 self.objects.append(m)
                 for p in m._parameters.values():
                     self._visit(p, left)
+                for hooks in hooks_of(m):
+                    for hook in hooks.values():
+                        self._visit(hook, left)
                 if not _is_torchs(type(m)):
                     self._visit(type(m).forward, left)
                     for name, value in vars(m).items():
@@ -159,6 +175,14 @@ class Surroundings:
             self._bind(module._modules, name, f"{type(module).__name__}.{name}")
         self.registers += [held for held in (module._modules, module._parameters, module._buffers) if held or not _is_torchs(type(module))]
 
+    def _bind_options(self):
+        """Numbers of optimizers that the function itself reads by their names: what it makes of them is part of the plan."""
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                for key in group:
+                    if key in self._attributes and key != "params":
+                        self._bind(group, key, f"{type(optimizer).__name__}.{key}")
+
     def _bind_names(self, function):
         names, _ = _reads(function.__code__)
         for name in sorted(names):
@@ -182,7 +206,12 @@ class Surroundings:
                 self._bind(mapping, key, name + key)
 
     def forget(self, mapping, key):
-        """An attribute that the function itself replaces is not watched."""
+        """An attribute, variable or item that the function itself replaces is not watched."""
+        if not isinstance(mapping, dict):
+            self.cells = [c for c in self.cells if c is not mapping]
+            self.watched_lists = [items for items in self.watched_lists if items is not mapping]
+            self.held = self.values()
+            return
         kept = [i for i, (m, k) in enumerate(self.bindings) if m is not mapping or k != key]
         if len(kept) < len(self.bindings):
             count = len(self.bindings)
@@ -203,8 +232,15 @@ class Surroundings:
         found = [mapping.get(key) for mapping, key in self.bindings] + [_contents(c) for c in self.cells]
         for items in self.watched_lists:
             found += items if len(items) <= FEW_ITEMS else [items]
-        found.append(sum(map(len, self.registers)))
+        found.append(sum(map(len, self.registers)) + self._hooked())
         return found
+
+    def _hooked(self):
+        """A number that changes where hooks of modules, parameters and optimizers come or go. torch gives a handle for each that comes."""
+        if self.handles != RemovableHandle.next_id:
+            self.handles = RemovableHandle.next_id
+            self.hooks = [hooks for what in [*self.modules, *self.parameters, *self.optimizers] for hooks in hooks_of(what)]
+        return sum([(1 + hash(key)) << 20 for hooks in self.hooks for key in hooks])
 
     def has_changed(self, values, before):
         """Whether other objects stand where some stood; numbers are part of the key and may differ."""
@@ -227,9 +263,10 @@ class Surroundings:
         """What `values` looks at and what was there: attributes, items of dicts, lists and lengths; None where it is something else."""
         items = [(mapping, key, value) for (mapping, key), value in zip(self.bindings, values)]
         attributes = [(cell, "cell_contents", value) for cell, value in zip(self.cells, values[len(items):])]
+        attributes.append((RemovableHandle, "next_id", self.handles))
         if any(not isinstance(mapping, dict) for mapping, _, _ in items) or any(len(held) > FEW_ITEMS for held in self.watched_lists):
             return None
-        return attributes, items, [(held, tuple(held)) for held in self.watched_lists], [(held, len(held)) for held in self.registers]
+        return attributes, items, [(held, tuple(held)) for held in self.watched_lists], [(held, len(held)) for held in [*self.registers, *self.hooks]]
 
     # ---- before and after a trace
     def snapshot(self):
@@ -244,7 +281,7 @@ class Surroundings:
 
     def restore(self, snapshot):
         """Puts attributes back as they were; gives the numbers that had changed, as (name, before, after), and the tensors that had been left
-        there, as (mapping, key, what was there before or `MISSING`, tensor)."""
+        there, as (mapping, list or cell; key; what was there before or `MISSING`; tensor)."""
         values, objects, lists = snapshot
         numbers, tensors = [], []
         for (mapping, key), old, label in zip(self.bindings, values, self.labels):
@@ -252,10 +289,19 @@ class Surroundings:
             if new is not old and isinstance(new, NUMBERS) and isinstance(old, NUMBERS) and new != old:
                 numbers.append((label, old, new))
                 mapping[key] = old
+            elif _is_traced(new) and any(mapping is group for optimizer in self.optimizers for group in optimizer.param_groups):
+                numbers.append((label, old, "a tensor"))
+                mapping[key] = old
+            elif _is_traced(new):
+                tensors.append((mapping, key, old, new))
+                mapping[key] = old
         for cell, old in zip(self.cells, values[len(self.bindings):]):
             new = _contents(cell)
             if new is not old and isinstance(new, NUMBERS) and isinstance(old, NUMBERS) and new != old:
                 numbers.append((_name_of(cell, self._functions), old, new))
+                cell.cell_contents = old
+            elif _is_traced(new):
+                tensors.append((cell, "cell_contents", old, new))
                 cell.cell_contents = old
         for what, mapping, before, containers in objects:
             for key in [k for k in mapping if k not in before or mapping[k] is not before[k]]:
@@ -274,23 +320,71 @@ class Surroundings:
                     (now.extend if isinstance(now, list) else now.update)(old)
         for what, before in lists:
             if _holds_traced(what):
+                tensors += [(what, i, before[i] if i < len(before) else MISSING, v) for i, v in enumerate(what) if _is_traced(v)]
                 what[:] = before
         return numbers, tensors
+
+    def flags(self):
+        return [(m, m.training) for m in self.modules] + [(p, p.requires_grad) for p in self.parameters]
+
+    @staticmethod
+    def restore_flags(before):
+        """Puts them back; gives those that had changed, as (module or parameter, before, after)."""
+        changed = []
+        for what, old in before:
+            name = "training" if isinstance(what, torch.nn.Module) else "requires_grad"
+            if (new := getattr(what, name)) is not old:
+                changed.append((what, old, new))
+                setattr(what, name, old)
+        return changed
+
+    def name_of(self, holder, key=None):
+        """What to call the place of a tensor in a message."""
+        if isinstance(holder, types.CellType):
+            return f"variable {_name_of(holder, self._functions)}"
+        if isinstance(holder, list):
+            return "list" if key is None else f"item {key} of a list"
+        owner = next((type(what).__name__ for what in self.objects if not isinstance(what, dict) and vars(what) is holder), None)
+        if owner is None and any(holder is function.__globals__ for function in self._functions):
+            return f"variable {key}"
+        return f"item {key!r} of a dict" if owner is None else f"attribute {key}"
 
 
 MISSING = object()
 
 
-def put(mapping, key, value):
-    if value is MISSING:
-        mapping.pop(key, None)
+def put(holder, key, value):
+    if isinstance(holder, types.CellType):
+        holder.cell_contents = value
+    elif value is not MISSING:
+        holder[key] = value
+    elif isinstance(holder, dict):
+        holder.pop(key, None)
+
+
+def content_of(holder, key):
+    return _contents(holder) if isinstance(holder, types.CellType) else holder.get(key, MISSING)
+
+
+def hooks_of(what):
+    """Dicts of the hooks that a module, a parameter or an optimizer has."""
+    if isinstance(what, torch.nn.Module):
+        found = (what._forward_pre_hooks, what._forward_hooks, what._backward_pre_hooks, what._backward_hooks)
+    elif isinstance(what, torch.optim.Optimizer):
+        found = (what._optimizer_step_pre_hooks, what._optimizer_step_post_hooks)
+    elif isinstance(what, torch.Tensor) and not is_lazy(what):
+        found = (what._backward_hooks, what._post_accumulate_grad_hooks)
     else:
-        mapping[key] = value
+        return []
+    return [hooks for hooks in found if hooks]
 
 
 def refuse_counters(numbers):
     if numbers:
         name, old, new = numbers[0]
+        if hasattr(torch.optim, name.split(".")[0]):
+            raise Error(f"{name} changes in the function, from {old} to {new}, which would happen once, when it is compiled. Set it outside, before the "
+                        "call: what stands in param_groups is read at every call")
         raise Error(f"{name} changes in the function, from {old} to {new}: a number of Python's is fixed when the function is compiled. Keep it "
                     "in a buffer, or pass it as an argument")
 
@@ -316,4 +410,8 @@ def _is_watched(value):
 
 def _holds_traced(container):
     values = container.values() if isinstance(container, dict) else container
-    return any(isinstance(v, torch._subclasses.FakeTensor) for v in values)
+    return any(map(_is_traced, values))
+
+
+def _is_traced(value):
+    return isinstance(value, torch._subclasses.FakeTensor)

@@ -12,9 +12,12 @@ import warnings
 import torch
 import torch.utils.checkpoint
 from torch._subclasses import fake_tensor
+from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from windrow import Error
+from windrow._core import _count_traces
 
 from . import _custom, _optim
 
@@ -86,6 +89,7 @@ class Capture:
         self.added_to = set()  # of those: whose gradient is added to before anything else is done with it, so that none is as good as 0
         self.stepped = set()  # ids of parameters that an optimizer has stepped
         self.absent = {}  # id -> parameter that was found to have no gradient
+        self.flags = []
         self.graph_module = self.outcome = None
 
     # ---- gradients
@@ -141,8 +145,11 @@ class Capture:
         # the markers' results are gradients and must not themselves require one
         with torch.no_grad():
             gradients = torch.ops.windrow.backward(loss, gradient, leaves)
-        for leaf, g in zip(leaves, gradients):
-            self.accumulate(leaf, g)
+            for leaf, g in zip(leaves, gradients):
+                self.accumulate(leaf, _through_hooks(leaf, g))
+        for leaf in leaves:
+            for hook in (leaf._post_accumulate_grad_hooks or {}).values():
+                hook(leaf)
 
     def autograd_backward(self, tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
         tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
@@ -163,7 +170,8 @@ class Capture:
         if len(used) < len(inputs) and not (allow_unused or materialize_grads):
             refuse("autograd.grad: an input is not used by the outputs; allow_unused=True gives None for it")
         with torch.enable_grad() if create_graph else torch.no_grad():
-            found = iter(torch.ops.windrow.grad(outputs, gradients, used, bool(create_graph)) if used else [])
+            found = torch.ops.windrow.grad(outputs, gradients, used, bool(create_graph)) if used else []
+            found = iter([_through_hooks(x, g) if x.is_leaf else g for x, g in zip(used, found)])
         missing = torch.zeros_like if materialize_grads else lambda x: None
         return tuple([next(found) if is_reached(x, reached) else missing(x) for x in inputs])
 
@@ -176,6 +184,9 @@ class Capture:
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        for hook in (*_global_optimizer_pre_hooks.values(), *optimizer._optimizer_step_pre_hooks.values()):
+            if hook(optimizer, (optimizer,), {}) is not None:
+                refuse("a hook before an optimizer's step that gives other arguments is not supported")
         members = [(i, p) for i, group in enumerate(optimizer.param_groups) for p in group["params"]]
         members = [(i, p, self.find_grad(p)) for i, p in members]
         members = [m for m in members if m[2] is not None]
@@ -185,6 +196,8 @@ class Capture:
         with torch.no_grad():
             torch.ops.windrow.step(len(self.steps) - 1, [p for _, p, _ in members], [g for _, _, g in members])
         self.stepped |= {id(p) for _, p, _ in members}
+        for hook in (*optimizer._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values()):
+            hook(optimizer, (optimizer,), {})
         return loss
 
     def accumulates(self):
@@ -215,6 +228,14 @@ class Capture:
         return [(p, g) for key, (p, g) in self.kept.items() if self.grads[key][1] is not g]
 
 
+def _through_hooks(leaf, gradient):
+    """What hooks of a parameter, which were there before the trace, make of its gradient."""
+    for hook in (leaf._backward_hooks or {}).values():
+        found = hook(gradient)
+        gradient = gradient if found is None else found
+    return gradient
+
+
 _grad_slot = torch._C.TensorBase.grad
 
 
@@ -243,6 +264,12 @@ def _refuse_call(what):
         refuse(what)
 
     return call
+
+
+def _unless_disabled(context, _original=torch.autocast.__enter__):
+    if context._enabled:
+        refuse("autocast is not supported: Windrow computes in the parameters' own type")
+    return _original(context)
 
 
 def _in_this_thread(new, old):
@@ -328,6 +355,12 @@ def _patched(capture):
     for name in ("grad", "grad_and_value", "vjp", "jvp", "jacrev", "jacfwd", "hessian", "linearize"):
         if hasattr(torch.func, name):
             change(torch.func, name, _refuse_call(f"torch.func.{name} is not supported: torch.autograd.grad is"))
+    for owner in (torch, torch.random):
+        change(owner, "manual_seed", _refuse_call("torch.manual_seed() would seed the trace alone; call it outside"))
+    scale = torch.amp.GradScaler.scale
+    change(torch.amp.GradScaler, "scale", lambda scaler, loss: _refuse_call(
+        "GradScaler looks at values, and there is no autocast: GradScaler(enabled=False)")() if scaler.is_enabled() else scale(scaler, loss))
+    change(torch.autocast, "__enter__", _unless_disabled)
     change(torch.nn.modules.batchnorm._BatchNorm, "forward", _counted_batch_norm)
     for name in ("item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__", "__format__"):
         what = {"__bool__": "if tensor", "__float__": "float(tensor)", "__int__": "int(tensor)", "__index__": "an index from a tensor",
@@ -409,9 +442,11 @@ def is_tracing():
 def as_torch_has_it():
     """Compiled functions that are called meanwhile are the functions themselves."""
     _here.depth = getattr(_here, "depth", 0) + 1
+    _count_traces(1)
     try:
         yield
     finally:
+        _count_traces(-1)
         _here.depth -= 1
 
 
@@ -420,7 +455,8 @@ def trace(fn, args):
     if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
         raise Error("autocast is not supported: Windrow computes in the parameters' own type")
     capture = Capture()
-    with _patched(capture), _quiet(), as_torch_has_it():
+    # lazy: the graph is read, never run, and torch keeps the source text of every one that it makes code of
+    with _patched(capture), _quiet(), as_torch_has_it(), _use_lazy_graph_module(True):
         try:
             capture.graph_module = make_fx(lambda *tensors: fn(capture, *tensors), tracing_mode="fake", pre_dispatch=True, _allow_non_fake_inputs=True)(*args)
         except (fake_tensor.DynamicOutputShapeException, fake_tensor.DataDependentOutputException, fake_tensor.UnsupportedOperatorException) as error:
