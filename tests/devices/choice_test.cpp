@@ -72,7 +72,7 @@ std::vector<device::Facts> throws() { throw Error("no platform here"); }
 std::vector<device::Facts> finds() {
   device::Facts facts = test::host_facts(true);
   facts.name = "a name\nwith lines";
-  facts.lanes = 96, facts.f64_times = 24;
+  facts.lanes = 96, facts.f64_times = 24, facts.vector_bytes = 64;
   return {facts, test::host_facts(false)};
 }
 
@@ -86,6 +86,7 @@ TEST(DeviceProbe, WhatABrokenDriverDoesStaysInTheChild) {
   EXPECT_EQ(found.devices[1].most_items, test::host_facts(false).most_items);
   EXPECT_EQ(found.devices[0].lanes, 96);
   EXPECT_EQ(found.devices[0].f64_times, 24);
+  EXPECT_EQ(found.devices[0].vector_bytes, 64);
   EXPECT_TRUE(found.devices[0].cpu && !found.devices[1].cpu);
 }
 

@@ -13,6 +13,7 @@ Form Backend::form(bool local) const {
   constexpr std::size_t kLocal = 48 << 10;
   const Facts& f = facts();
   Form form{device_->dialect(), items_, 0};
+  if (f.vector_bytes > 0) form.vector_bytes = f.vector_bytes;
   if (items_ == 0) form.items = f.cpu ? 1 : std::min(kItems, f.most_items);
   if (local && !form.vectors() && f.own_local) form.local_bytes = std::min(kLocal, f.local_bytes);
   return form;
