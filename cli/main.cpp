@@ -93,7 +93,8 @@ int run(std::vector<std::string> arguments) {
   add_tune(root);
   DoctorOptions doctor_options;
   auto doctor_command = root.add("doctor", "Show what was detected on this machine and which kernels were chosen");
-  doctor_command.flag("--measure", doctor_options.measure, "Measure this machine again and remember it");
+  doctor_command.flag("--measure", doctor_options.measure,
+                      "Measure this machine again, and the device that --device names, and remember it");
   doctor_command.flag("--machines", doctor_options.machines, "List the machines that come with Windrow");
   doctor_command.flag("--describe", doctor_options.describe, "Print the machine as WINDROW_MACHINE=FILE reads it");
   doctor_command.flag("--selftest", doctor_options.selftest,

@@ -30,7 +30,7 @@ on_oclgrind() {
   echo "== oclgrind: every op and small steps, on a device of 16 KB local memory and groups of at most 64"
   export WINDROW_OPENCL_LIBRARY=$simulator OCLGRIND_BUILD_OPTIONS=-cl-opt-disable OCLGRIND_LOG=$cache/log \
     OCLGRIND_DATA_RACES=1 OCLGRIND_UNINITIALIZED=1 OCLGRIND_CHECK_API=1 OCLGRIND_LOCAL_MEM_SIZE=16384 \
-    OCLGRIND_MAX_WGSIZE=64 WINDROW_TEST_DEVICE=opencl:0
+    OCLGRIND_MAX_WGSIZE=64 WINDROW_TEST_DEVICE=opencl:0 WINDROW_MACHINE=zen3  # how fast it is says nothing
   local of='*OpenClOps*:OpenClSmallSteps*:OpenClFailures.Code*:OpenClSteps.StatesGo*'
   for items in 1 4; do
     export WINDROW_TEST_ITEMS=$items WINDROW_CACHE_DIR=$cache/oclgrind-$items
@@ -47,7 +47,7 @@ on_oclgrind() {
       done
     echo "groups of $items: nothing found"
   done
-  unset WINDROW_OPENCL_LIBRARY
+  unset WINDROW_OPENCL_LIBRARY WINDROW_MACHINE
 }
 
 on_nvcc() {

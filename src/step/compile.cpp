@@ -38,6 +38,14 @@ Machine machine_of(const CompileOptions& options) {
   return options.machine.empty() ? cpu::machine(target_of(options)) : machine_named(options.machine);
 }
 
+/// A machine that is given is taken as it is; one that was given for the host says what a CPU as device is like.
+Machine machine_of(const device::Backend& backend, const CompileOptions& options) {
+  if (!options.machine.empty()) return machine_of(options);
+  const char* given = std::getenv("WINDROW_MACHINE");  // NOLINT(concurrency-mt-unsafe)
+  return given && *given ? device::machine_of(backend.facts(), machine_of(options))
+                         : backend.machine(machine_of(options)).machine;
+}
+
 struct ChosenDevice {
   std::unique_ptr<device::Backend> backend;  // none: the CPU
   std::string reason;                        // why there is none
@@ -145,9 +153,7 @@ Step::Inside::Inside(std::shared_ptr<const ir::Graph> optimised, const CompileOp
   if (const std::string wanted = wanted_device(o); wanted != "cpu") {
     const ChosenDevice device = choose_device(wanted, where);
     try {
-      if (device.backend)
-        plan(*device.backend,
-             o.machine.empty() ? device::machine_of(device.backend->facts(), machine_of(o)) : machine_of(o), where);
+      if (device.backend) plan(*device.backend, machine_of(*device.backend, o), where);
       fallback = device.reason;
     } catch (const Error& error) {
       if (device.named) fail(where, "compile: " + wanted + " cannot run the step: " + error.what());

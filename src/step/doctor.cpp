@@ -7,7 +7,9 @@
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/measure.h"
+#include "backend/device/backend.h"
 #include "backend/device/devices.h"
+#include "backend/device/measure.h"
 #include "base/host.h"
 #include "base/thread_team.h"
 
@@ -94,17 +96,34 @@ std::string facts_text(const device::Facts& f) {
       f.unified ? ", the host's memory" : "");
 }
 
+std::string rates_of_device(const Machine& m) {
+  return fmt::format(
+      "{:.3g} GFLOP/s f32, {:.3g} f64 a lane of {}; copies {:.3g} GB/s; a launch {:.3g} us, an op {:.3g} ns, an "
+      "element of exp {:.3g} ns",
+      m.gflops_f32, m.gflops_f64, m.cores, m.gbs_l1, m.barrier_ns / 1e3, m.call_ns, m.exp_ns);
+}
+
 /// Which devices there are, and which one a step would run on.
 void show_devices(Report& report) {
   report.heading("devices (WINDROW_DEVICE chooses one; docs/devices.md)");
   for (const auto& [api, listed] : {std::pair{"opencl", device::list_opencl()}, {"cuda", device::list_cuda()}}) {
     if (listed.devices.empty()) report.row(api, listed.reason.empty() ? "none" : listed.reason);
-    for (const device::Facts& f : listed.devices) report.row(fmt::format("{}:{}", api, f.index), facts_text(f));
+    for (const device::Facts& f : listed.devices) {
+      report.row(fmt::format("{}:{}", api, f.index), facts_text(f));
+      const auto measured = device::remembered_machine(f, cpu::machine());
+      report.row("", measured ? "measured: " + rates_of_device(*measured)
+                              : "not measured yet: the first step that is compiled for it does");
+    }
   }
   const char* wanted = std::getenv("WINDROW_DEVICE");  // NOLINT(concurrency-mt-unsafe)
   if (!wanted || !*wanted || std::string_view(wanted) == "cpu") return report.row("in use", "the CPU");
   const device::Found found = device::find(wanted);
-  report.row("in use", found.device ? found.device->facts().name : fmt::format("the CPU: {}", found.reason));
+  if (!found.device) return report.row("in use", fmt::format("the CPU: {}", found.reason));
+  report.row("in use", found.device->facts().name);
+  const cpu::KnownMachine known = device::Backend(found.device).machine(cpu::machine());
+  report.row("planned as", rates_of_device(known.machine));
+  report.row("from", known.origin);
+  if (!known.problem.empty()) report.row("note", known.problem);
 }
 
 }  // namespace

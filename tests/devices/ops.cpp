@@ -109,6 +109,7 @@ std::shared_ptr<ir::Graph> products(DType dtype) {
       product("km,nk->mn", {k, m}, {n, k});
       product("mk,kn->nm", {m, k}, {k, n});
     }
+    product("mk,kn->mn", {53, 17}, {17, 53});  // tiles of several heights, pairs of vectors and what is left of them
     product("bij,bjk->bik", {2, 3, 5}, {2, 5, 4});
     product("bhqd,bhkd->bhqk", {2, 2, 3, 4}, {2, 2, 5, 4});
     product("abij,bjac->ica", {2, 3, 4, 5}, {3, 5, 2, 3});
@@ -228,7 +229,8 @@ std::shared_ptr<ir::Graph> images(DType dtype) {
     for (const Window& window :
          {Window{.height = 2, .width = 2, .stride_h = 2, .stride_w = 2},
           Window{.height = 3, .width = 3, .stride_h = 2, .stride_w = 1, .pad_top = 1, .pad_left = 1}}) {
-      const Tensor x(values({2, 7, 8, 3}, ++salt, -1, 1, dtype)), other(values({2, 7, 8, 3}, ++salt, -1, 1, dtype));
+      const Shape image{2, 7, 8, window.height == 2 ? 3 : 19};
+      const Tensor x(values(image, ++salt, -1, 1, dtype)), other(values(image, ++salt, -1, 1, dtype));
       const ir::Attrs attrs = ir::attrs_of(window);
       const Tensor patches = ir::apply(Op::unfold, {x}, attrs, Location::current());
       made.push_back(patches);
@@ -253,6 +255,13 @@ std::shared_ptr<ir::Graph> automaton(DType dtype) {
     List made{y, ir::apply(Op::gates_grad_x, {x, c, g}, wiring, Location::current()),
               ir::apply(Op::gates_grad_coefficients, {x, g}, wiring, Location::current()), both,
               ir::apply(Op::result, {both}, {{1}, {}, {}}, Location::current())};
+    // Many cells, a wire that no gate reads, a row of coefficients a gate.
+    const Tensor cells(values({6, 87}, 5, 0, 1, dtype)), own(values({4, 4}, 6, -1, 1, dtype));
+    const ir::Attrs apart{{4, 0, 5, 5, 1, 3, 3, 1, 0}, {}, {}};
+    made.push_back(ir::apply(Op::gates, {cells, own}, apart, Location::current()));
+    made.push_back(
+        ir::apply(Op::gates_grad, {cells, own, Tensor(values({4, 87}, 7, -1, 1, dtype))}, apart, Location::current()));
+    made.push_back(ir::apply(Op::result, {made.back()}, {{1}, {}, {}}, Location::current()));
     for (const std::int64_t wrap : {0, 1}) {
       const ir::Attrs grid{{3, 4, wrap}, {}, {}};
       const Tensor around = ir::apply(Op::neighbours, {x}, grid, Location::current());

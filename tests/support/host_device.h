@@ -17,6 +17,7 @@ struct HostLog {
   std::size_t most_bytes = 0;         // 0: any
   std::vector<std::string> launched;  // kernels in order
   std::string flags = "-O1";          // of the compiler
+  bool real_time = false;             // launches are said to take what they take, not a microsecond each
 };
 
 std::shared_ptr<device::Device> host_device(const device::Facts& facts, std::shared_ptr<HostLog> log = nullptr);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/device/executor.h"
+#include "backend/device/measure.h"
 #include "lower/lower.h"
 
 namespace wr::device {
@@ -13,6 +14,7 @@ Form Backend::form(bool local) const {
   constexpr std::size_t kLocal = 48 << 10;
   const Facts& f = facts();
   Form form{device_->dialect(), items_, 0};
+  if (f.vector_bytes > 0) form.vector_bytes = f.vector_bytes;
   if (items_ == 0) form.items = f.cpu ? 1 : std::min(kItems, f.most_items);
   if (local && !form.vectors() && f.own_local) form.local_bytes = std::min(kLocal, f.local_bytes);
   return form;
@@ -34,6 +36,10 @@ std::unique_ptr<backend::Executor> Backend::prepare(const plan::Schedule& schedu
   return std::make_unique<Executor>(std::move(program), std::move(source), device_, schedule);
 }
 
+cpu::KnownMachine Backend::machine(const Machine& host, bool again) const {
+  return find_machine(*device_, form(true), host, again);
+}
+
 Source source_of(const plan::Schedule& schedule, const Form& form) {
   Kernels kernels(form);
   lower::Program program = lower::lower(schedule, kernels);
@@ -53,13 +59,6 @@ Machine machine_of(const Facts& facts, const Machine& host) {
   m.barrier_ns = kLaunchNs;
   if (facts.cpu) {
     m.cores = std::max(1, facts.units);
-    // A tile's vectors are as long as one register of AVX-512, and too few: PoCL's kernels were seen to reach 3 (narrow
-    // layers) to 60 GFLOP/s a core where ours reach 210, with 30 us a launch.
-    if (host.simd == "avx512") {
-      m.gflops_f32 = host.gflops_f32 / 10;
-      m.gflops_f64 = host.gflops_f64 / 10;
-      m.barrier_ns = 40'000;
-    }
     return m;
   }
   // Of a group, one of those that share a unit: an operation a lane (and two where it is fma), and a share of a memory

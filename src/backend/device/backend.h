@@ -2,8 +2,8 @@
 #pragma once
 
 #include "backend/backend.h"
+#include "backend/cpu/measure.h"
 #include "backend/device/device.h"
-#include "base/machine.h"
 
 namespace wr::device {
 
@@ -16,6 +16,8 @@ class Backend final : public backend::Backend {
   std::unique_ptr<backend::Executor> prepare(const plan::Schedule& schedule) const override;
 
   const Facts& facts() const { return device_->facts(); }
+  /// The device as the planner sees it, with what was measured of it. Never an error.
+  cpu::KnownMachine machine(const Machine& host, bool again = false) const;
 
  private:
   Form form(bool local) const;
@@ -26,7 +28,7 @@ class Backend final : public backend::Backend {
 /// The device's source of a schedule, without building it: what tests compile for machines that are not there.
 Source source_of(const plan::Schedule& schedule, const Form& form);
 
-/// The device as the planner sees it, from what the driver says; `host` is the machine that a CPU device is.
+/// The device as the planner sees it, from what the driver says alone; `host` is the machine that a CPU device is.
 Machine machine_of(const Facts& facts, const Machine& host);
 
 }  // namespace wr::device

@@ -54,6 +54,7 @@ class Chooser {
   void contract();
   // window.cpp
   void window();
+  void max_pool();
   void conv();
   /// The image in zeros of so many rows and columns, its pixels `apart` from (top, left) on; itself where that is it.
   View framed(const View& image, std::int64_t height, std::int64_t width, std::int64_t top, std::int64_t left,
@@ -63,6 +64,7 @@ class Chooser {
   void update_rows();
   // gates.cpp
   void gates();
+  void gates_grad();
   void neighbours();
   // sequence.cpp
   void lstm();

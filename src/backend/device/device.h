@@ -20,6 +20,7 @@ struct Facts {
   int clock_mhz = 0;
   int lanes = 0;                                                  // of f32 a unit has; 0: nobody says
   int f64_times = 0;                                              // as long as f32 takes f64; 0: nobody says
+  int vector_bytes = 0;                                           // of a CPU's registers; 0: nobody says
   int most_items = 1;                                             // of a work-group
   std::size_t local_bytes = 0, global_bytes = 0, most_bytes = 0;  // most: of one piece
   std::size_t argument_bytes = 1024;                              // of a kernel

@@ -31,7 +31,8 @@ std::string to_line(const Facts& f) {
         static_cast<std::uint64_t>(f.clock_mhz), static_cast<std::uint64_t>(f.most_items), std::uint64_t{f.local_bytes},
         std::uint64_t{f.global_bytes}, std::uint64_t{f.most_bytes}, std::uint64_t{f.argument_bytes},
         std::uint64_t{f.f64}, std::uint64_t{f.unified}, std::uint64_t{f.cpu}, std::uint64_t{f.own_local},
-        std::uint64_t{f.exact_division}, static_cast<std::uint64_t>(f.lanes), static_cast<std::uint64_t>(f.f64_times)})
+        std::uint64_t{f.exact_division}, static_cast<std::uint64_t>(f.lanes), static_cast<std::uint64_t>(f.f64_times),
+        static_cast<std::uint64_t>(f.vector_bytes)})
     put(text, std::to_string(number));
   return text + kEnd;
 }
@@ -44,7 +45,7 @@ bool from_line(const std::string& line, Facts& f) {
     fields.push_back(line.substr(at, end - at));
     at = end + 1;
   }
-  constexpr std::size_t kTexts = 6, kNumbers = 15;
+  constexpr std::size_t kTexts = 6, kNumbers = 16;
   if (fields.size() != kTexts + kNumbers) return false;
   std::uint64_t n[kNumbers] = {};
   for (std::size_t i = 0; i < kNumbers; ++i) {
@@ -59,6 +60,7 @@ bool from_line(const std::string& line, Facts& f) {
   f.local_bytes = n[4], f.global_bytes = n[5], f.most_bytes = n[6], f.argument_bytes = n[7];
   f.f64 = n[8], f.unified = n[9], f.cpu = n[10], f.own_local = n[11], f.exact_division = n[12];
   f.lanes = static_cast<int>(n[13]), f.f64_times = static_cast<int>(n[14]);
+  f.vector_bytes = static_cast<int>(n[15]);
   return true;
 }
 

@@ -141,6 +141,7 @@ Facts facts_of(const Known& known, int index) {
   f.index = index;
   f.units = static_cast<int>(number<cl::Uint>(id, cl::kComputeUnits));
   f.clock_mhz = static_cast<int>(number<cl::Uint>(id, cl::kClock));
+  f.vector_bytes = static_cast<int>(number<cl::Uint>(id, cl::kNativeFloats) * sizeof(float));
   f.most_items = static_cast<int>(number<std::size_t>(id, cl::kMostItems));
   f.local_bytes = number<cl::Ulong>(id, cl::kLocalBytes);
   f.global_bytes = number<cl::Ulong>(id, cl::kGlobalBytes);

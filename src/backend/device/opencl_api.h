@@ -36,10 +36,11 @@ constexpr Flags kMapRead = 1, kMapWrite = 2, kMapWriteAll = 4;
 constexpr Flags kTimes = 2;  // of a queue
 constexpr Uint kQueued = 0x1280, kStarted = 0x1282, kEnded = 0x1283;
 constexpr Uint kPlatformName = 0x0902;
-constexpr Uint kDeviceType = 0x1000, kComputeUnits = 0x1002, kMostItems = 0x1004, kClock = 0x100C, kMostBytes = 0x1010,
-               kArgumentBytes = 0x1017, kSingleConfig = 0x101B, kGlobalBytes = 0x101F, kLocalType = 0x1022,
-               kLocalBytes = 0x1023, kAvailable = 0x1027, kCompiler = 0x1028, kName = 0x102B, kVendor = 0x102C,
-               kDriver = 0x102D, kVersion = 0x102F, kExtensions = 0x1030, kDoubleConfig = 0x1032, kUnified = 0x1035;
+constexpr Uint kDeviceType = 0x1000, kComputeUnits = 0x1002, kMostItems = 0x1004, kClock = 0x100C,
+               kNativeFloats = 0x103A, kMostBytes = 0x1010, kArgumentBytes = 0x1017, kSingleConfig = 0x101B,
+               kGlobalBytes = 0x101F, kLocalType = 0x1022, kLocalBytes = 0x1023, kAvailable = 0x1027,
+               kCompiler = 0x1028, kName = 0x102B, kVendor = 0x102C, kDriver = 0x102D, kVersion = 0x102F,
+               kExtensions = 0x1030, kDoubleConfig = 0x1032, kUnified = 0x1035;
 // Of vendors' extensions: cl_nv, cl_amd and cl_intel_device_attribute_query.
 constexpr Uint kMajor = 0x4000, kMinor = 0x4001, kSimds = 0x4040, kSimdWidth = 0x4041, kSlices = 0x4252,
                kSubSlices = 0x4253, kEus = 0x4254;

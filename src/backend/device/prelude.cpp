@@ -3,22 +3,41 @@
 namespace wr::device {
 namespace {
 
+// Clang makes two registers of a vector of 512 bits unless it is told that whole ones are wanted.
 constexpr const char* kOpenCl = R"text(#pragma OPENCL FP_CONTRACT OFF
 #define WR_GLOBAL __global
 #define WR_LOCAL __local
+#ifdef __has_attribute
+#if WR_ITEMS == 1 && __has_attribute(min_vector_width)
+#define WR_REGISTERS __attribute__((min_vector_width(8 * WR_VECTOR_BYTES)))
+#endif
+#if WR_ITEMS == 1 && __has_attribute(noinline)
+#define WR_APART __attribute__((noinline))
+#endif
+#endif
+#ifndef WR_REGISTERS
+#define WR_REGISTERS
+#endif
+#ifndef WR_APART
+#define WR_APART
+#endif
 #define WR_FUNCTION static
-#define WR_STAGES static
+#define WR_STAGES static WR_REGISTERS WR_APART
 #define WR_ROLLED
 #define WR_FOURFOLD
 #define WR_IN_GLOBAL(p)
 #define WR_IN_LOCAL(p)
-#define WR_KERNEL __kernel __attribute__((reqd_work_group_size(WR_ITEMS, 1, 1))) void
+#define WR_KERNEL __kernel WR_REGISTERS __attribute__((reqd_work_group_size(WR_ITEMS, 1, 1))) void
 #define WR_EACH_ITEM
 #define WR_F32_NAN NAN
 #define WR_F32_INFINITY INFINITY
 #define WR_F64_NAN ((double)NAN)
 #define WR_F64_INFINITY ((double)INFINITY)
 #define WR_SPLAT(type, x) ((type)(x))
+#define WR_FOUR(type, a, b, c, d) ((type)(a, b, c, d))
+#define WR_LOW(type, v) ((v).lo)
+#define WR_HIGH(type, v) ((v).hi)
+#define WR_PART(v, k) ((v).s##k)
 #define WR_BITS_OF(x) as_uint(x)
 #define WR_FLOAT_OF(x) as_float(x)
 #define WR_BITS64_OF(x) as_ulong(x)
@@ -84,6 +103,10 @@ using std::fma;
 #define WR_BARRIER
 #define WR_VECTORISE
 #define WR_SPLAT(type, x) wr_splat<type>(x)
+#define WR_FOUR(type, a, b, c, d) (type{a, b, c, d})
+#define WR_LOW(type, v) wr_half<type>(v, 0)
+#define WR_HIGH(type, v) wr_half<type>(v, 1)
+#define WR_PART(v, k) ((v)[k])
 template <class To, class From> static To wr_same_bits(From x) { To y; std::memcpy(&y, &x, sizeof y); return y; }
 #define WR_BITS_OF(x) wr_same_bits<uint>(x)
 #define WR_FLOAT_OF(x) wr_same_bits<float>(x)
@@ -98,6 +121,11 @@ template <class To, class From> static To wr_same_bits(From x) { To y; std::memc
 WR_FLOAT_VECTORS(float, 2) WR_FLOAT_VECTORS(float, 4) WR_FLOAT_VECTORS(float, 8) WR_FLOAT_VECTORS(float, 16)
 WR_FLOAT_VECTORS(double, 2) WR_FLOAT_VECTORS(double, 4) WR_FLOAT_VECTORS(double, 8)
 WR_VECTORS(int, 2) WR_VECTORS(int, 4) WR_VECTORS(int, 8) WR_VECTORS(int, 16)
+template <class To, class V> static inline To wr_half(V v, int which) {
+  To half;
+  std::memcpy(&half, reinterpret_cast<const char*>(&v) + which * sizeof half, sizeof half);
+  return half;
+}
 template <class V, class T> static inline V wr_splat(T x) {
   V v;
   for (unsigned i = 0; i < sizeof(V) / sizeof(v[0]); ++i) v[i] = x;
@@ -106,14 +134,15 @@ template <class V, class T> static inline V wr_splat(T x) {
 )text";
 
 // The larger and the smaller one are NaN if either is. exp is within 2 units of 2^-24, tanh within 4: polynomials
-// without branches, so that loops over them become vectors.
+// without branches, so that loops over them become vectors. What is added to round, and taken away, is 1.5 * 2^23: rint
+// is a dozen instructions where a driver brings its own.
 constexpr const char* kFunctions = R"text(
 #define wr_max(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
 #define wr_min(a, b) ((((a) < (b)) | ((a) != (a))) ? (a) : (b))
 #define wr_abs(a) ((a) < 0 ? -(a) : (a))
 WR_FUNCTION float wr_exp(float x) {
   const float limited = x > 89.0f ? 89.0f : x < -104.0f ? -104.0f : x;
-  const float n = rint(limited * 1.44269504f);
+  const float n = (limited * 1.44269504f + 12582912.0f) - 12582912.0f;
   const float r = fma(n, -1.42860677e-6f, fma(n, -0.693145752f, limited));
   float y = 1.98412698e-4f;
   y = fma(y, r, 1.38888889e-3f);
@@ -254,8 +283,8 @@ const char* names_of(Dialect dialect) {
 std::string prelude(const Form& form, bool wide) {
   std::string text;
   if (wide && form.dialect == Dialect::opencl) text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";
-  text += cat("#define WR_ITEMS ", form.items, "\n#define WR_GROUPS ", int{Form::kGroupsOfAUnit}, "\n",
-              names_of(form.dialect), kFunctions);
+  text += cat("#define WR_ITEMS ", form.items, "\n#define WR_GROUPS ", int{Form::kGroupsOfAUnit},
+              "\n#define WR_VECTOR_BYTES ", form.vector_bytes, "\n", names_of(form.dialect), kFunctions);
   if (wide) text += kWideFunctions;
   return text;
 }

@@ -70,9 +70,8 @@ class Tiles {
 
  private:
   enum class Kind { columns, dot, batch };
-  static constexpr std::int64_t kRows = 6;       // of a tile with vectors of columns
-  static constexpr std::int64_t kInner = 256;    // a packed panel of that many rows stays in L1
-  static constexpr std::int64_t kPackFrom = 24;  // rows that read a panel
+  static constexpr std::int64_t kInner = 256;   // a packed panel of that many rows stays in L1
+  static constexpr std::int64_t kPackFrom = 4;  // tiles that read a panel
 
   int lanes() const { return Form::lanes(p_.dtype); }
   std::string type() const { return std::string(type_name(p_.dtype)); }
@@ -137,7 +136,6 @@ class Tiles {
   // ---- vectors of columns ----
   void write_vectors() {
     const bool blocks = k_.size > kInner && p_.inner.empty();
-    const bool packs = m_.size >= kPackFrom && k_.size >= 16 && p_.inner.empty();
     if (blocks && !p_.accumulate) clear();
     const bool add = blocks || p_.accumulate;
     w_.each(outer_axes(), [&] {
@@ -151,25 +149,33 @@ class Tiles {
         w_.line("const int first = 0, most = ", k_.size, ';');
       }
       for (const Run& run : runs(n_.size, widest_)) {
-        w_.open("for (int t = 0; t < ", run.count, "; ++t)");
-        w_.line("const int n = ", run.begin, " + t * ", run.width, ';');
-        if (packs) pack(run.width);
-        const std::int64_t whole = m_.size / kRows * kRows;
-        if (whole > 0) {
-          w_.open("for (int m = 0; m < ", whole, "; m += ", kRows, ")");
-          tile(kRows, run.width, packs, add);
-          w_.close();
-        }
-        if (whole < m_.size) {
-          w_.open("");
-          w_.line("const int m = ", whole, ';');
-          tile(m_.size - whole, run.width, packs, add);
-          w_.close();
-        }
-        w_.close();
+        // Where registers are many a tile has two vectors of columns.
+        const std::int64_t pairs = run.width == lanes() && w_.form().registers() > 8 ? run.count / 2 : 0;
+        columns(run.begin, pairs, {run.width, 2}, add);
+        columns(run.begin + 2 * pairs * run.width, run.count - 2 * pairs, {run.width, 1}, add);
       }
       if (blocks) w_.close();
     });
+  }
+
+  /// Vectors of columns that a tile has beside one another.
+  struct Across {
+    int width, vectors;
+    int columns() const { return width * vectors; }
+  };
+
+  /// `count` times so many columns.
+  void columns(std::int64_t begin, std::int64_t count, const Across& across, bool add) {
+    if (count == 0) return;
+    // A quarter of the registers is left for what is multiplied. The last tile is about as tall as the others.
+    const std::int64_t most = w_.form().registers() * 3 / 4 / across.vectors, tiles = (m_.size + most - 1) / most;
+    const std::int64_t rows = (m_.size + tiles - 1) / tiles;
+    const bool packs = tiles >= kPackFrom && k_.size >= 16 && p_.inner.empty();
+    w_.open("for (int t = 0; t < ", count, "; ++t)");
+    w_.line("const int n = ", begin, " + t * ", across.columns(), ';');
+    if (packs) pack(across);
+    over(m_.size, rows, 'm', [&](std::int64_t some) { tile(some, across, packs, add); });
+    w_.close();
   }
 
   void clear() {
@@ -181,58 +187,72 @@ class Tiles {
         n_.c == 1);
   }
 
-  std::string b_at(int width, const std::string& k) const {
-    const std::string pointer = cat("b + (", k, ") * ", k_.b, inner_b(), " + n * ", n_.size == 1 ? 0 : n_.b);
-    return vector_load(width, pointer);
+  std::string b_at(int width, std::int64_t at, const std::string& k) const {
+    const std::int64_t apart = n_.size == 1 ? 0 : n_.b;
+    return vector_load(width, cat("b + (", k, ") * ", k_.b, inner_b(), " + (n + ", at, ") * ", apart));
   }
 
-  void pack(int width) {
-    w_.line(type(), " panel[", std::min(kInner, k_.size) * width, "];");
-    w_.line("for (int k = 0; k < most; ++k) ",
-            vector_store(width, b_at(width, "first + k"), cat("panel + k * ", width)), ';');
+  void pack(const Across& across) {
+    w_.line(type(), " panel[", std::min(kInner, k_.size) * across.columns(), "];");
+    w_.open("for (int k = 0; k < most; ++k)");
+    for (int at = 0; at < across.columns(); at += across.width)
+      w_.line(vector_store(across.width, b_at(across.width, at, "first + k"),
+                           cat("panel + k * ", across.columns(), " + ", at)),
+              ';');
+    w_.close();
   }
 
-  void tile(std::int64_t rows, int width, bool packed, bool add) {
+  void tile(std::int64_t rows, const Across& across, bool packed, bool add) {
+    const int width = across.width;
     const std::string vector = vector_type(p_.dtype, width);
-    const auto c_at = [&](std::int64_t r) { return cat("c + (m + ", r, ") * ", m_.c, " + n * ", n_.c); };
     const bool together = n_.c == 1 || width == 1;
-    for (std::int64_t r = 0; r < rows; ++r)
-      w_.line(vector, " c", r, " = ",
-              add && together ? vector_load(width, c_at(r)) : vector_of(p_.dtype, width, zero()), ';');
+    const auto c_at = [&](std::int64_t r, int v) {
+      return cat("c + (m + ", r, ") * ", m_.c, " + (n + ", v * width, ") * ", n_.c);
+    };
+    const auto each = [&](const auto& body) {
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (int v = 0; v < across.vectors; ++v) body(r, v, cat('c', r, '_', v));
+    };
+    each([&](std::int64_t r, int v, const std::string& c) {
+      w_.line(vector, ' ', c, " = ",
+              add && together ? vector_load(width, c_at(r, v)) : vector_of(p_.dtype, width, zero()), ';');
+    });
     open_inner();
     w_.open("for (int k = 0; k < most; ++k)");
-    w_.line("const ", vector,
-            " x = ", packed ? vector_load(width, cat("panel + k * ", width)) : b_at(width, "first + k"), ';');
-    for (std::int64_t r = 0; r < rows; ++r) {
+    for (int v = 0; v < across.vectors; ++v)
+      w_.line("const ", vector, " x", v, " = ",
+              packed ? vector_load(width, cat("panel + k * ", across.columns(), " + ", v * width))
+                     : b_at(width, v * width, "first + k"),
+              ';');
+    each([&](std::int64_t r, int v, const std::string& c) {
       const std::string a = cat("a[(m + ", r, ") * ", m_.a, " + (first + k) * ", k_.a, inner_a(), ']');
-      w_.line('c', r, " = fma(", vector_of(p_.dtype, width, a), ", x, c", r, ");");
-    }
+      if (v == 0) w_.line("const ", vector, " a", r, " = ", vector_of(p_.dtype, width, a), ';');
+      w_.line(c, " = fma(a", r, ", x", v, ", ", c, ");");
+    });
     w_.close();
     close_inner();
-    for (std::int64_t r = 0; r < rows; ++r) {
-      if (together) {
-        w_.line(vector_store(width, cat('c', r), c_at(r)), ';');
-        continue;
-      }
+    each([&](std::int64_t r, int v, const std::string& c) {
+      if (together) return w_.line(vector_store(width, c, c_at(r, v)), ';');
       w_.open("");
       w_.line(type(), " lanes[", width, "];");
-      w_.line(vector_store(width, cat('c', r), "lanes"), ';');
-      w_.line("for (int l = 0; l < ", width, "; ++l) *(", c_at(r), " + l * ", n_.c, ") ", add ? "+=" : "=",
+      w_.line(vector_store(width, c, "lanes"), ';');
+      w_.line("for (int l = 0; l < ", width, "; ++l) *(", c_at(r, v), " + l * ", n_.c, ") ", add ? "+=" : "=",
               " lanes[l];");
       w_.close();
-    }
+    });
   }
 
   // ---- vectors along k ----
   void write_dot() {
-    const int width = lanes() / 2;
-    constexpr std::int64_t kDotRows = 3, kDotColumns = 4;
+    const bool many = w_.form().registers() > 8;
+    const int width = many ? lanes() : lanes() / 2;
+    const std::int64_t most_rows = many ? 4 : 3, most_columns = many ? 5 : 4;
     w_.each(outer_axes(), [&] {
       w_.line(p_.a_type, " a = ", start(p_.a, &Along::a), ';');
       w_.line(p_.b_type, " b = ", start(p_.b, &Along::b), ';');
       w_.line(p_.c_type, " c = ", start(p_.c, &Along::c), ';');
-      over(n_.size, kDotColumns, 'n', [&](std::int64_t columns) {
-        over(m_.size, kDotRows, 'm', [&](std::int64_t rows) { dot_tile(rows, columns, width); });
+      over(n_.size, most_columns, 'n', [&](std::int64_t columns) {
+        over(m_.size, most_rows, 'm', [&](std::int64_t rows) { dot_tile(rows, columns, width); });
       });
     });
   }
@@ -282,10 +302,8 @@ class Tiles {
       w_.close();
     }
     close_inner();
-    w_.line(type(), " lanes[", width, "];");
     each([&](auto r, auto s, const std::string& v, const std::string& c) {
-      w_.line(vector_store(width, v, "lanes"), ';');
-      w_.line("for (int l = 0; l < ", width, "; ++l) ", c, " += lanes[l];");
+      fold_lanes(w_, ir::Op::reduce_sum, p_.dtype, width, v, c);
       w_.line("c[(m + ", r, ") * ", m_.c, " + (n + ", s, ") * ", n_.c, "] ", p_.accumulate ? "+=" : "=", ' ', c, ';');
     });
   }

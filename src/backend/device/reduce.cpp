@@ -12,33 +12,7 @@ using ir::Op;
 using ops::RowOp;
 using ops::RowPart;
 
-std::string vector_type(DType dtype, int width) {
-  return width == 1 ? std::string(type_name(dtype)) : cat(type_name(dtype), width);
-}
-std::string vector_load(int width, const std::string& pointer) {
-  return width == 1 ? cat("(*(", pointer, "))") : cat("vload", width, "(0, ", pointer, ')');
-}
-std::string vector_store(int width, const std::string& value, const std::string& pointer) {
-  return width == 1 ? cat("*(", pointer, ") = ", value) : cat("vstore", width, '(', value, ", 0, ", pointer, ')');
-}
-std::string vector_of(DType dtype, int width, const std::string& x) {
-  return width == 1 ? x : cat("WR_SPLAT(", vector_type(dtype, width), ", ", x, ')');
-}
-
 namespace {
-
-std::string combine(Op op, const std::string& a, const std::string& b) {
-  switch (op) {
-    case Op::reduce_prod:
-      return cat(a, " * ", b);
-    case Op::reduce_max:
-      return cat("wr_max(", a, ", ", b, ')');
-    case Op::reduce_min:
-      return cat("wr_min(", a, ", ", b, ')');
-    default:
-      return cat(a, " + ", b);
-  }
-}
 
 std::string identity(Op op, DType dtype) {
   const bool real = is_floating(dtype);
@@ -95,15 +69,6 @@ std::vector<Axis> named(const std::vector<Axes::One>& axes, char letter) {
 void open_loops(Writer& w, const std::vector<Axis>& axes) {
   for (const Axis& axis : axes)
     w.open("for (int ", axis.name, " = 0; ", axis.name, " < ", axis.size, "; ++", axis.name, ")");
-}
-
-/// value = value op all elements of a vector.
-void fold_lanes(Writer& w, Op op, DType dtype, int width, const std::string& vector, const std::string& value) {
-  w.open("");
-  w.line(type_name(dtype), " lanes[", width, "];");
-  w.line(vector_store(width, vector, "lanes"), ';');
-  w.line("for (int l = 0; l < ", width, "; ++l) ", value, " = ", combine(op, value, "lanes[l]"), ';');
-  w.close();
 }
 
 }  // namespace

@@ -170,6 +170,8 @@ class SourceWriter {
     for (int code : codes) note_slots(program_.codes[code], slots);
     const auto begin = kernels_.keep(begins), table = kernels_.keep(pieces);
     open_kernel(cat("wr_phase", phase), program_.lanes, slots, static_cast<int>(phase));
+    s_.launches.back().begins = begin;
+    s_.launches.back().pieces = table;
     s_.text += cat("  const int end = tables[", begin, " + group + 1];\n  for (int p = tables[", begin,
                    " + group]; p < end; ++p) {\n    WR_GLOBAL const int* piece = tables + ", table,
                    " + 4 * p;\n    const long row0 = piece[1], inner = piece[2], turn = piece[3];\n",

@@ -24,6 +24,10 @@ struct Launch {
   int groups = 1, items = 1;
   std::vector<int> slots;  // its arguments, in order
   int phase = -1;          // -1: what a caller would copy
+  // Of a phase, where the tables say which pieces a lane has (from begins[lane] to begins[lane + 1]), and the pieces,
+  // of kPieceNumbers each: a code, its first row, that row in the strip, the turn.
+  std::int64_t begins = -1, pieces = -1;
+  static constexpr std::int64_t kPieceNumbers = 4;
 };
 
 struct Source {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backend/device/choose.h"
+#include "backend/device/vectors.h"
 #include "ir/attributes.h"
 
 namespace wr::device {
@@ -49,10 +50,8 @@ void Chooser::window() {
   const Window win = ir::window_of(node_.attrs);
   const DType dtype = out().dtype;
   const std::string zero = literal(dtype, 0);
-  const auto type = type_name(dtype);
-  const std::vector<std::string> pixel{"b", "h", "v", "c"}, cell{"b", "row", "column", "c"};
-  const std::int64_t count =
-      node_.op == Op::unfold || node_.op == Op::fold ? in().shape[node_.op == Op::fold ? 5 : 3] : out().shape[3];
+  const std::vector<std::string> pixel{"b", "h", "v", "c"};
+  const std::int64_t count = node_.op == Op::unfold ? in().shape[3] : out().shape[3];
   switch (node_.op) {
     case Op::unfold:
       return call({out(), in()}, [&](Writer& w) {
@@ -88,50 +87,118 @@ void Chooser::window() {
           close_window(w);
         });
       });
-    case Op::max_pool_pick: {
-      const View best = emit_.scratch(dtype, {out().count()});  // one a result, so that items need not share
-      return call({out(), in(0), in(1), best}, [&](Writer& w) {
-        const Shape& s = out().shape;
-        w.each(with_channels(w.form(), {{"b", s[0]}, {"row", s[1]}, {"column", s[2]}}, count), [&] {
-          const std::string top =
-              w.form().vectors() ? "p3[c]" : cat("p3[((b * ", s[1], " + row) * ", s[2], " + column) * ", s[3], " + c]");
-          const std::string x = at(1, in(0), pixel), picked = at(2, in(1), pixel), to = at(0, out(), cell);
-          channels(w, count, cat(to, " = ", zero, ';'));
-          w.line("int any = 0;");
-          open_window(w, win, in().shape);
-          w.open("if (any)");
-          channels(w, count,
-                   cat("{ const int more = ", x, " > ", top, "; ", to, " = more ? ", picked, " : ", to, "; ", top,
-                       " = more ? ", x, " : ", top, "; }"));
-          w.close();
-          w.open("else");
-          channels(w, count, cat("{ ", to, " = ", picked, "; ", top, " = ", x, "; }"));
-          w.close();
-          w.line("any = 1;");
-          close_window(w);
-        });
-      });
-    }
-    default: {  // max_pool_scatter: windows may overlap, so one turn has all windows of a channel
-      const Shape& s = out().shape;
-      return call({out(), in(0), in(1)}, [&](Writer& w) {
-        w.each({{"b", s[0]}, {"c", s[3]}}, [&] {
-          w.line("for (int h = 0; h < ", s[1], "; ++h) for (int v = 0; v < ", s[2], "; ++v) ", at(0, out(), pixel),
-                 " = ", zero, ';');
-          w.open("for (int row = 0; row < ", in(1).shape[1], "; ++row) for (int column = 0; column < ", in(1).shape[2],
-                 "; ++column)");
-          w.line("int best = -1;");
-          w.line(type, " top = ", zero, ';');
-          open_window(w, win, s);
-          w.line("const ", type, " now = ", at(1, in(0), pixel), ';');
-          w.line("if (best < 0 || now > top) { best = ", place(out(), pixel), "; top = now; }");
-          close_window(w);
-          w.line("if (best >= 0) p0[best] += ", at(2, in(1), cell), ';');
-          w.close();
-        });
-      });
-    }
+    default:
+      return max_pool();
   }
+}
+
+namespace {
+
+/// A pool's windows: the largest of an image's pixels in each, the first where several are. Vectors run over channels.
+class Pool {
+ public:
+  Pool(const Window& window, const View& image, DType dtype) : window_(window), image_(image), dtype_(dtype) {}
+
+  /// Of `width` channels from c on: what stands at the largest of p1 in another image, p2, at `to`.
+  void pick(Writer& w, const View& picked, int width, const std::string& to) const {
+    const std::string type = vector_type(dtype_, width);
+    w.line(type, " best = ", vector_of(dtype_, width, literal(dtype_, 0)), ", top = best;");
+    w.line("int any = 0;");
+    open_window(w, window_, image_.shape);
+    w.line("const ", type, " now = ", load(1, image_, width), ", there = ", load(2, picked, width), ';');
+    keep_larger(w, "there");
+    close_window(w);
+    w.line(vector_store(width, "best", to), ';');
+  }
+
+  /// To the largest of p1 in p0 is added what comes from above.
+  void scatter(Writer& w, const View& out, int width, const std::string& above) const {
+    const std::string type = vector_type(dtype_, width), zero = vector_of(dtype_, width, literal(dtype_, 0));
+    w.line(type, " best = ", zero, ", top = best;");
+    w.line("int any = 0;");
+    open_window(w, window_, image_.shape);
+    w.line("const ", type, " now = ", load(1, image_, width), ", here = ", number(width), ';');
+    keep_larger(w, "here");
+    close_window(w);
+    w.line("const ", type, " by = ", vector_load(width, above), ';');
+    open_window(w, window_, image_.shape);
+    const std::string sum = cat(load(0, out, width), " + (best == ", number(width), " ? by : ", zero, ')');
+    w.line(vector_store(width, sum, place_of(0, out)), ';');
+    close_window(w);
+  }
+
+ private:
+  /// What belongs to the largest of the pixels so far.
+  static void keep_larger(Writer& w, const char* belongs) {
+    w.open("if (any)");
+    w.line("best = now > top ? ", belongs, " : best;");
+    w.line("top = now > top ? now : top;");
+    w.close();
+    w.open("else");
+    w.line("best = ", belongs, ';');
+    w.line("top = now;");
+    w.close();
+    w.line("any = 1;");
+  }
+  static std::string place_of(std::size_t operand, const View& v) {
+    return cat('p', operand, " + ", place(v, {"b", "h", "v", "c"}));
+  }
+  static std::string load(std::size_t operand, const View& v, int width) {
+    return vector_load(width, place_of(operand, v));
+  }
+  /// Of a window's pixel.
+  std::string number(int width) const {
+    return vector_of(dtype_, width, cat('(', type_name(dtype_), ")(y * ", window_.width, " + x)"));
+  }
+
+  const Window& window_;
+  const View& image_;
+  DType dtype_;
+};
+
+}  // namespace
+
+void Chooser::max_pool() {
+  const Window win = ir::window_of(node_.attrs);
+  const bool picks = node_.op == Op::max_pool_pick;
+  const View& cells = picks ? out() : in(1);
+  const Pool pool(win, in(0), out().dtype);
+  const Operands operands = all();
+  const std::int64_t count = in(0).shape[3];
+  const bool dense = std::all_of(operands.begin(), operands.end(), [](const View& v) { return v.strides[3] == 1; });
+  const auto cell = [&](std::size_t k) { return cat('p', k, " + ", place(cells, {"b", "row", "column", "c"})); };
+  const auto windows = [&](Writer& w, std::vector<Axis> axes, const std::function<void(int)>& body) {
+    if (!w.form().vectors()) {
+      axes.push_back({"c", count});
+      return w.each(axes, [&] { body(1); });
+    }
+    w.each(axes, [&] {
+      for (const Run& run : runs(count, dense ? Form::lanes(out().dtype) : 1)) {
+        w.open("for (int c = ", run.begin, "; c < ", run.begin + run.count * run.width, "; c += ", run.width, ")");
+        body(run.width);
+        w.close();
+      }
+    });
+  };
+  call(operands, [&](Writer& w) {
+    const Shape& s = cells.shape;
+    if (picks)
+      return windows(w, {{"b", s[0]}, {"row", s[1]}, {"column", s[2]}},
+                     [&](int width) { pool.pick(w, in(1), width, cell(0)); });
+    const Shape& image = out().shape;
+    w.each(
+        {{"b", image[0]}, {"h", image[1]}, {"v", image[2]}, {"c", image[3]}},
+        [&] {
+          w.line(at(0, out(), {"b", "h", "v", "c"}), " = ", literal(out().dtype, 0), ';');
+        },
+        true);
+    // Windows may overlap, so one turn has all windows of a channel.
+    windows(w, {{"b", s[0]}}, [&](int width) {
+      w.open("for (int row = 0; row < ", s[1], "; ++row) for (int column = 0; column < ", s[2], "; ++column)");
+      pool.scatter(w, out(), width, cell(2));
+      w.close();
+    });
+  });
 }
 
 View Chooser::framed(const View& image, std::int64_t height, std::int64_t width, std::int64_t top, std::int64_t left,

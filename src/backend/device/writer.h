@@ -20,13 +20,16 @@ struct Form {
   Dialect dialect = Dialect::opencl;
   int items = 1;                // of a work-group
   std::size_t local_bytes = 0;  // for scratch; 0: scratch stands in global memory
+  int vector_bytes = 32;        // of a CPU's registers
 
   /// Groups that share a unit of a GPU: the planner has so many lanes a unit, and registers are shared out by it.
   static constexpr int kGroupsOfAUnit = 2;
 
   bool vectors() const { return items == 1; }
-  /// Elements of a vector in the form for CPUs.
+  /// Elements of a vector in the form for CPUs, be that one register or two.
   static int lanes(DType dtype) { return dtype == DType::f64 ? 8 : 16; }
+  /// Such vectors that a CPU's registers hold: AVX-512 has twice as many, twice as long.
+  int registers() const { return vector_bytes >= 64 ? 32 : 8; }
 };
 
 /// An index and how far it runs.
