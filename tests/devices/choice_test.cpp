@@ -19,6 +19,7 @@
 #include "step/inside.h"
 #include "support/gradients.h"
 #include "support/host_device.h"
+#include "support/machines.h"
 #include "temporary_files.h"
 #include "windrow/device.h"
 #include "windrow/windrow.h"
@@ -96,7 +97,7 @@ TEST(DeviceMachine, OfACpuIsTheHostWithLaunches) {
   device::Facts facts;
   facts.cpu = true;
   facts.units = 8;
-  for (const char* name : {"sapphire", "zen3", "desktop", "pi4"}) {
+  for (const std::string& name : test::machine_names()) {
     const Machine host = machine_named(name), m = device::machine_of(facts, host);
     EXPECT_EQ(m.cores, 8);
     EXPECT_EQ(m.l2, host.l2);
