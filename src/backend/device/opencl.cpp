@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "backend/cpu/target.h"
 #include "backend/device/devices.h"
 #include "backend/device/opencl_api.h"
 #include "base/host.h"
@@ -141,7 +142,6 @@ Facts facts_of(const Known& known, int index) {
   f.index = index;
   f.units = static_cast<int>(number<cl::Uint>(id, cl::kComputeUnits));
   f.clock_mhz = static_cast<int>(number<cl::Uint>(id, cl::kClock));
-  f.vector_bytes = static_cast<int>(number<cl::Uint>(id, cl::kNativeFloats) * sizeof(float));
   f.most_items = static_cast<int>(number<std::size_t>(id, cl::kMostItems));
   f.local_bytes = number<cl::Ulong>(id, cl::kLocalBytes);
   f.global_bytes = number<cl::Ulong>(id, cl::kGlobalBytes);
@@ -150,6 +150,9 @@ Facts facts_of(const Known& known, int index) {
   f.f64 = number<cl::Flags>(id, cl::kDoubleConfig) != 0;
   f.unified = number<cl::Bool>(id, cl::kUnified) != 0;
   f.cpu = (number<cl::Flags>(id, cl::kDeviceType) & cl::kCpu) != 0;
+  f.vector_bytes = static_cast<int>(number<cl::Uint>(id, cl::kNativeFloats) * sizeof(float));
+  // PoCL says 16 floats whatever the CPU has.
+  if (f.cpu) f.vector_bytes = std::min(f.vector_bytes, cpu::active_target() == cpu::Target::avx512 ? 64 : 32);
   f.own_local = number<cl::Uint>(id, cl::kLocalType) == cl::kLocalIsNear;
   f.exact_division = (number<cl::Flags>(id, cl::kSingleConfig) & cl::kExactDivision) != 0;
   tell_units(f, attributes_of(id));

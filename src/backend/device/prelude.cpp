@@ -3,6 +3,7 @@
 namespace wr::device {
 namespace {
 
+// The upper half of a vector element by element: oclgrind 21.10 takes what .hi gives for uninitialised.
 // Clang makes two registers of a vector of 512 bits unless it is told that whole ones are wanted.
 constexpr const char* kOpenCl = R"text(#pragma OPENCL FP_CONTRACT OFF
 #define WR_GLOBAL __global
@@ -36,7 +37,10 @@ constexpr const char* kOpenCl = R"text(#pragma OPENCL FP_CONTRACT OFF
 #define WR_SPLAT(type, x) ((type)(x))
 #define WR_FOUR(type, a, b, c, d) ((type)(a, b, c, d))
 #define WR_LOW(type, v) ((v).lo)
-#define WR_HIGH(type, v) ((v).hi)
+#define WR_HIGH_2(type, v) ((v).s1)
+#define WR_HIGH_4(type, v) ((type)((v).s2, (v).s3))
+#define WR_HIGH_8(type, v) ((type)((v).s4, (v).s5, (v).s6, (v).s7))
+#define WR_HIGH_16(type, v) ((type)((v).s8, (v).s9, (v).sa, (v).sb, (v).sc, (v).sd, (v).se, (v).sf))
 #define WR_PART(v, k) ((v).s##k)
 #define WR_BITS_OF(x) as_uint(x)
 #define WR_FLOAT_OF(x) as_float(x)
@@ -105,7 +109,10 @@ using std::fma;
 #define WR_SPLAT(type, x) wr_splat<type>(x)
 #define WR_FOUR(type, a, b, c, d) (type{a, b, c, d})
 #define WR_LOW(type, v) wr_half<type>(v, 0)
-#define WR_HIGH(type, v) wr_half<type>(v, 1)
+#define WR_HIGH_2(type, v) wr_half<type>(v, 1)
+#define WR_HIGH_4(type, v) wr_half<type>(v, 1)
+#define WR_HIGH_8(type, v) wr_half<type>(v, 1)
+#define WR_HIGH_16(type, v) wr_half<type>(v, 1)
 #define WR_PART(v, k) ((v)[k])
 template <class To, class From> static To wr_same_bits(From x) { To y; std::memcpy(&y, &x, sizeof y); return y; }
 #define WR_BITS_OF(x) wr_same_bits<uint>(x)

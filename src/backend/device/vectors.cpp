@@ -36,7 +36,8 @@ namespace {
 std::string half(Writer& w, Op op, DType dtype, int width, const std::string& vector) {
   const std::string type = vector_type(dtype, width / 2), name = cat(vector, '_', width / 2);
   w.line("const ", type, ' ', name, " = ",
-         combine(op, cat("WR_LOW(", type, ", ", vector, ')'), cat("WR_HIGH(", type, ", ", vector, ')')), ';');
+         combine(op, cat("WR_LOW(", type, ", ", vector, ')'), cat("WR_HIGH_", width, '(', type, ", ", vector, ')')),
+         ';');
   return name;
 }
 
