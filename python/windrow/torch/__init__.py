@@ -32,7 +32,7 @@ from ._forms import is_taken_apart, put_together, taken_apart
 from ._known import Known
 from ._modules import from_module, to_module
 from ._ops import TABLE, dtype_of
-from ._surroundings import NUMBERS, Surroundings, content_of, put
+from ._surroundings import NUMBERS, Surroundings, content_of
 from ._trace import is_tracing
 from ._views import SEVERAL, VIEWS
 
@@ -239,7 +239,7 @@ class Compiled:
             (before, randoms, capture), entry.pending = entry.pending, None
             if self.check and not randoms:
                 lists = self.around.copies()
-                self.check_with_torch(args, result, before, entry)
+                self.check_with_torch(args, result, before, entry, is_last=bool(entry.shapes))
                 self.around.forget_changed(lists)
                 entry.again = not entry.shapes  # what Python keeps from call to call shows in a second one
             self.warn_of_what_is_left(entry)
@@ -256,22 +256,20 @@ class Compiled:
         with _tracing:
             before = [pair for memory in entry.memories for pair in snapshot(memory)]
             result = self.run(entry, tensors, outcome)
-            self.check_with_torch(args, result, before, entry)
+            self.check_with_torch(args, result, before, entry, is_last=True)
         return result
 
-    def check_with_torch(self, args, result, before, entry):
-        """What the function leaves behind is put back: it would be of this call, and later ones leave nothing."""
+    def check_with_torch(self, args, result, before, entry, is_last):
+        """What the function leaves behind is taken away after the last check: it would be of that call, and later ones leave nothing."""
         entry.set_flags(after=False)
-        lists = [(holder, list(holder)) for holder, _ in entry.left if isinstance(holder, list)]
-        places = [(holder, key, content_of(holder, key)) for holder, key in entry.left if not isinstance(holder, list)]
+        found = [(holder, key, content_of(holder, key)) for holder, key in entry.left]
         try:
             check_against_eager(self, args, result, before, entry)
         finally:
             entry.set_flags()
-            for holder, items in lists:
-                holder[:] = items
-            for place in places:
-                put(*place)
+            entry.left_by_torch += [(*place, content_of(*place[:2])) for place in found]
+            if is_last:
+                entry.take_away()
 
     def warn_of_what_is_left(self, entry):
         if entry.left and not self.has_warned:

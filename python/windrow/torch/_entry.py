@@ -14,7 +14,7 @@ from ._check import snapshot
 from ._forms import put_together, taken_apart
 from ._interpret import Interpreter
 from ._memory import Memory, Slots
-from ._surroundings import MISSING, NUMBERS, put, refuse_counters
+from ._surroundings import MISSING, NUMBERS, content_of, put, refuse_counters
 from ._trace import trace
 
 
@@ -28,6 +28,7 @@ class Entry:
         self.assumed_none, self.absent, self.cleared = [], [], []
         self.flags = []  # (module or parameter, its flag before, after): those that the function sets
         self.left = []  # (mapping, list or cell; key): where the function leaves tensors, which a plan does not
+        self.left_by_torch = []  # (mapping, list or cell; key; what was there before, after) of each check
         self.kept = []  # (parameter, its gradient's memory, whether none is as good as 0)
         self.shapes = {}  # and types that have a plan -> Outcome
         self.places = [(held, name, t) for m in owner.modules for held in (m._parameters, m._buffers)
@@ -169,6 +170,16 @@ class Entry:
         self.cleared += [p for p, _ in capture.cleared() if not any(p is known for known in self.cleared)]
         watched = self.owner.graded
         watched += [p for p in [*self.absent, *[p for p, _, adds in self.kept if not adds]] if not any(p is w for w in watched)]
+
+    def take_away(self):
+        """What torch left behind in its checks."""
+        for holder, key, before, after in reversed(self.left_by_torch):
+            if isinstance(holder, list):
+                added = {id(item) for item in after} - {id(item) for item in before}
+                holder[:] = [item for item in holder if id(item) not in added]
+            elif content_of(holder, key) is after:
+                put(holder, key, before)
+        self.left_by_torch = []
 
     def set_flags(self, after=True):
         """Modules and parameters as the function leaves them (net.eval() in it), or as it found them."""

@@ -363,6 +363,8 @@ def put(holder, key, value):
 
 
 def content_of(holder, key):
+    if isinstance(holder, list):
+        return list(holder)
     return _contents(holder) if isinstance(holder, types.CellType) else holder.get(key, MISSING)
 
 
