@@ -143,7 +143,7 @@ longer the peer takes. A peer's figure is the better one of one and {machine['co
 sizes, f32, the loss computed, Adam with bias correction; the scripts in `bench/peers/` say exactly what.
 
 Machine: {machine['cpu']}, {machine['cores']} cores, {machine['system']}; {machine['date']}.
-Peers: {', '.join(whole['versions'].values())}.
+Peers: {', '.join(dict.fromkeys(whole['versions'].values()))}.
 Measured with `{whole['method']}` for each case: figures of one run of the page; expect 10 to 30 % between runs on a shared machine.
 
 All of this page is made by
