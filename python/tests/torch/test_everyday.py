@@ -12,6 +12,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 import windrow as wr
 from models import mlp
+from test_habits import update_of
 from torch.optim import lr_scheduler
 from torch.optim.swa_utils import SWALR, AveragedModel, get_ema_multi_avg_fn, update_bn
 from torch.utils.data import DataLoader, TensorDataset
@@ -27,17 +28,6 @@ def case(fn):
 def batches(count=10):
     generator = torch.Generator().manual_seed(1)
     return [(torch.randn(8, 4, generator=generator), torch.randint(0, 3, (8,), generator=generator)) for _ in range(count)]
-
-
-def update_of(net, optimizer, loss=F.cross_entropy):
-    def update(x, y):
-        found = loss(net(x), y)
-        optimizer.zero_grad()
-        found.backward()
-        optimizer.step()
-        return found
-
-    return update
 
 
 def trained(net, step):
